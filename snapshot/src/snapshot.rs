@@ -479,3 +479,17 @@ pub enum DecodeError {
         limit: usize,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_read_back_has_the_same_hash_and_parts() {
+        let profiles = Part::from_content(PartContent::Profiles(ProfilesPart::default())).unwrap();
+        let snapshot = Snapshot::new(BTreeMap::from([(PartName::Profiles, Arc::new(profiles))]), None);
+        let read = Snapshot::decode(&snapshot.encode()).unwrap();
+        assert_eq!(read.hash(), snapshot.hash());
+        assert_eq!(read.parts(), snapshot.parts());
+    }
+}
