@@ -31,6 +31,7 @@ pub mod keys;
 pub mod live;
 pub mod source;
 pub mod status;
+mod tls_keys;
 
 pub use admit::Refusal;
 pub use keys::{KeyPair, KeyTable, Keys};

@@ -11,6 +11,8 @@ use routed_snapshot::{Hash, Position};
 use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
 
+use crate::disk::read::ReadError;
+
 /// Most diagnostics kept of one compile.
 pub const MAX_DIAGNOSTICS: usize = 100;
 
@@ -107,6 +109,54 @@ impl Status {
     pub fn reset_position(&self) {
         self.shared.resets.fetch_add(1, Ordering::AcqRel);
         self.shared.reset.notify_one();
+    }
+
+    /// The source was looked at and is in order.
+    pub(crate) fn succeed(&self) {
+        let now = Timestamp::now();
+        let mut state = self.state();
+        if state.degraded {
+            tracing::info!(source = %state.source, "the source is in order again");
+        }
+        state.last_contact = Some(now);
+        state.last_success = Some(now);
+        state.degraded = false;
+    }
+
+    /// The source was looked at and something is wrong. Logged once for as long as it stays the same.
+    pub(crate) fn fail(&self, message: &str) {
+        self.note_failure(message, false);
+    }
+
+    /// The source can't be read; what can never be read counts as a refusal.
+    pub(crate) fn fail_reading(&self, error: &ReadError) {
+        self.note_failure(&error.to_string(), !matches!(error, ReadError::Io { .. }));
+    }
+
+    /// One more content was refused.
+    pub(crate) fn count_refusal(&self) {
+        self.state().refusals += 1;
+    }
+
+    fn note_failure(&self, message: &str, refused: bool) {
+        let now = Timestamp::now();
+        let mut state = self.state();
+        state.last_contact = Some(now);
+        let known = state.degraded
+            && state
+                .last_error
+                .as_ref()
+                .is_some_and(|error| error.message == message);
+        state.degraded = true;
+        if known {
+            return;
+        }
+        tracing::warn!(source = %state.source, error = message, "the source is degraded; the last good table serves on");
+        state.refusals += u64::from(refused);
+        state.last_error = Some(SourceError {
+            message: message.to_owned(),
+            at: now,
+        });
     }
 
     /// How often the position was reset.

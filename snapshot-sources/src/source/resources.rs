@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::source::Polling;
+use crate::keys::Keys;
+use crate::live::Publisher;
+use crate::source::{Next, Polling};
 
 /// `--resources`.
 #[derive(Debug, Clone)]
@@ -23,5 +25,29 @@ impl ResourcesConfig {
             polling: Polling::default(),
             allow_empty: false,
         }
+    }
+}
+
+/// The source's state between looks.
+#[derive(Debug)]
+pub(crate) struct ResourcesLook {
+    config: ResourcesConfig,
+}
+
+impl ResourcesLook {
+    /// Before the first look.
+    pub(crate) fn new(config: ResourcesConfig) -> ResourcesLook {
+        ResourcesLook { config }
+    }
+
+    /// Looks once.
+    pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
+        let _ = (publisher, keys);
+        Next::Poll
+    }
+
+    /// Folders whose change notices are worth a look.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        vec![self.config.path.clone()]
     }
 }
