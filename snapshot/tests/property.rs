@@ -2,6 +2,7 @@
 //!
 //! Alphabets are small so that hosts, paths and values collide often, and matches stand in any order. The number of
 //! cases is `ROUTED_PROPERTY_CASES` (100,000 by default), the seed `ROUTED_PROPERTY_SEED`.
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // a test may fail, and says what it measured
 
 mod common;
 
