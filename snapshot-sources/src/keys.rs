@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
-use crate::key_cache::KeyCacheError;
+use crate::key_cache::{KeyCache, KeyCacheError};
 
 /// A certificate chain and its private key as PEM. Its `Debug` never shows the key.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,6 +42,7 @@ pub struct Keys {
 struct Shared {
     table: ArcSwap<KeyTable>,
     changed: watch::Sender<u64>,
+    cache: Option<KeyCache>,
 }
 
 impl Keys {
@@ -50,8 +51,15 @@ impl Keys {
     /// # Errors
     /// Where the folder can't be made or read, or others could read it.
     pub fn with_cache(folder: PathBuf) -> Result<Keys, KeyCacheError> {
-        let _ = folder;
-        Ok(Keys::default())
+        let cache = KeyCache::open(folder)?;
+        let table = ArcSwap::from_pointee(cache.load()?);
+        Ok(Keys {
+            shared: Arc::new(Shared {
+                table,
+                changed: watch::Sender::default(),
+                cache: Some(cache),
+            }),
+        })
     }
 
     /// The present table.
@@ -59,12 +67,20 @@ impl Keys {
         self.shared.table.load_full()
     }
 
-    /// Replaces the table; an equal one changes nothing.
+    /// Replaces the table; an equal one changes nothing. Blocks where the pairs are kept on disk as well; a disk
+    /// that refuses is logged and costs nothing else.
     pub fn store(&self, table: KeyTable) {
-        if **self.shared.table.load() == table {
+        let before = self.load();
+        if *before == table {
             return;
         }
-        self.shared.table.store(Arc::new(table));
+        let table = Arc::new(table);
+        self.shared.table.store(table.clone());
+        if let Some(cache) = &self.shared.cache
+            && let Err(error) = cache.store(&table, &before)
+        {
+            tracing::warn!(%error, "the key cache can't be written; serving goes on");
+        }
         self.shared.changed.send_modify(|changes| *changes += 1);
     }
 

@@ -29,6 +29,7 @@ mod graveyard;
 pub mod key_cache;
 pub mod keys;
 pub mod live;
+mod pem;
 pub mod source;
 pub mod status;
 mod tls_keys;

@@ -87,10 +87,9 @@ impl FileLook {
 
     /// Looks once.
     pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
-        let mut next = Next::Poll;
-        if let Some(tls) = &mut self.keys {
-            next = tls.look(keys);
-        }
+        // Keys first, so that a new listener's pair is there when its table is.
+        let tls = self.keys.as_mut().map(|folder| folder.look(keys));
+        let (next, pairs) = tls.unwrap_or((Next::Poll, Ok(())));
         let resets = publisher.status().resets();
         if resets != self.resets {
             self.resets = resets;
@@ -104,8 +103,9 @@ impl FileLook {
                 return next;
             }
         }
-        match self.seen.as_ref().map(|seen| &seen.verdict) {
-            Some(Err(refusal)) => publisher.status().fail(refusal),
+        let verdict = self.seen.as_ref().map_or(&Ok(()), |seen| &seen.verdict);
+        match (verdict, &pairs) {
+            (Err(problem), _) | (_, Err(problem)) => publisher.status().fail(problem),
             _ => publisher.status().succeed(),
         }
         next
@@ -122,7 +122,7 @@ impl FileLook {
         let mut folders: Vec<PathBuf> = parent(&self.config.path).into_iter().collect();
         folders.extend(target.as_deref().and_then(parent));
         if let Some(keys) = &self.keys {
-            folders.extend(keys.folders());
+            folders.extend_from_slice(keys.folders());
         }
         folders
     }
