@@ -1,5 +1,10 @@
 //! What the tests of sources share: documents, a running source, and waiting by condition.
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its share")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    reason = "each test binary uses its share"
+)]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::collections::BTreeMap;
