@@ -32,6 +32,7 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
     let folder = Folder::new(&[own]);
     folder.put_text("case.yaml", "");
     let router = crate::harness::Launch::resources(&folder.dir())
+        .switch("--allow-empty")
         .flag("--profile", "e2e/own")
         .start();
     let mut refused = 0;

@@ -71,7 +71,7 @@ fn memory_threads_and_descriptors_level_off_over_reloads_of_a_file() {
         report.snapshot.hash().to_string()
     };
     offer(0);
-    let router = Launch::snapshot(&path).poll("5ms").start();
+    let router = Launch::snapshot(&path).poll("10ms").start();
     let start = router.usage();
     let streams: Vec<Conn> = (0..50).map(|_| open_stream(&router)).collect();
     let mut connection = Conn::open(router.http());
@@ -130,7 +130,7 @@ fn memory_threads_and_descriptors_level_off_over_reloads_of_a_folder() {
     let (reloads, settle) = if full() { (20_000, 1_000) } else { (300, 100) };
     let stub = Stub::unrecorded("a");
     let folder = Folder::new(&changing(0, &stub));
-    let router = Launch::resources(&folder.dir()).poll("5ms").start();
+    let router = Launch::resources(&folder.dir()).poll("10ms").start();
     let mut connection = Conn::open(router.http());
     let mut early = router.usage();
     let mut hash = router.hash();

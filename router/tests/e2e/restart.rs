@@ -92,10 +92,7 @@ fn a_killed_router_serves_from_its_caches_with_the_sources_gone() {
     let count = if full() { 100_000 } else { 10_000 };
     let (authority, chain, key) = certificate("h7.example");
     let folder = Folder::new(&[profile_with_tls("cert"), secret("cert", &chain, &key)]);
-    folder.put(
-        "many.yaml",
-        &[json!({"apiVersion": "v1", "kind": "List", "items": many_routes(count)})],
-    );
+    folder.put("many.yaml", &many_routes(count));
     let (snapshots, keys) = (folder.root().join("cache.json"), folder.root().join("keys"));
     let launch = || {
         Launch::resources(&folder.dir())
@@ -143,7 +140,9 @@ fn served(
 fn the_key_cache_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let (_, chain, key) = certificate("h7.example");
-    let folder = Folder::new(&[profile_with_tls("cert"), secret("cert", &chain, &key)]);
+    let mut objects = many_routes(1);
+    objects.extend([profile_with_tls("cert"), secret("cert", &chain, &key)]);
+    let folder = Folder::new(&objects);
     let keys = folder.root().join("keys");
     let _router = Launch::resources(&folder.dir())
         .flag("--key-cache", keys.clone())

@@ -116,10 +116,10 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router over a folder, ready.
+    /// A router over a folder, ready. The folder may hold no routes.
     #[track_caller]
     pub fn over(folder: &Folder) -> Router {
-        Launch::resources(&folder.dir()).start()
+        Launch::resources(&folder.dir()).switch("--allow-empty").start()
     }
 
     /// Waits until `/readyz` says 200.
