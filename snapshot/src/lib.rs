@@ -4,6 +4,7 @@
 //! - [`ir`]: what a snapshot says (profiles, routes, backends, endpoints), as serde types.
 //! - [`snapshot`]: parts, their hashes, and the whole as one JSON document.
 //! - [`index`]: the lookup tables a router builds from a snapshot before it publishes it.
+//! - `matching`: the conditions of a match, one file per kind.
 //! - [`facts`]: what is known of a request when it is decided.
 //! - [`decision`]: what a decision says, and [`decision::decide`], the pure function that makes it.
 //! - [`explain`]: the same code with a recorder: each candidate and the reason it lost.
@@ -26,6 +27,7 @@ pub mod explain;
 pub mod facts;
 pub mod index;
 pub mod ir;
+mod matching;
 pub mod snapshot;
 
 pub use decision::{Decision, Outcome, decide};

@@ -1,10 +1,9 @@
-//! The index: what a router builds from a snapshot before it publishes it.
+//! What the tables lead to: backends with their endpoints, and rules.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::ir;
-use crate::snapshot::{Hash, Position, Snapshot};
 
 /// A listener's number; stable along a chain of indexes built from one another, meaningless elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,89 +101,14 @@ pub struct WeightedTarget {
     pub edits: Option<Box<(ir::HeaderEdits, ir::HeaderEdits)>>,
 }
 
-/// The lookup tables of one snapshot.
-#[derive(Debug)]
-pub struct Index {
-    hash: Hash,
-    config_hash: Hash,
-    position: Option<Position>,
-    profiles: Arc<ir::ProfilesPart>,
-    routes: usize,
-}
-
-impl Index {
-    /// Builds the tables. Parts equal to the previous index's are reused, so the cost is that of what changed.
-    ///
-    /// # Errors
-    /// Where the snapshot's content is inconsistent (a regular expression that doesn't compile, a rule that a table
-    /// names but the part lacks): the snapshot is refused whole.
-    pub fn build(snapshot: &Snapshot, previous: Option<&Index>) -> Result<Index, IndexError> {
-        let _ = previous;
-        Ok(Index {
-            hash: snapshot.hash(),
-            config_hash: snapshot.config_hash(),
-            position: snapshot.position().cloned(),
-            profiles: Arc::new(snapshot.profiles().cloned().unwrap_or_default()),
-            routes: 0,
-        })
+impl BackendId {
+    /// The number of a slot in a bucket's table.
+    pub(crate) fn new(bucket: u8, slot: u32) -> BackendId {
+        BackendId(slot << 8 | u32::from(bucket))
     }
 
-    /// The snapshot's hash.
-    pub fn hash(&self) -> Hash {
-        self.hash
+    /// The bucket and the slot in its table.
+    pub(crate) fn place(self) -> (u8, u32) {
+        ((self.0 & 0xff) as u8, self.0 >> 8)
     }
-
-    /// The snapshot's hash, endpoints apart.
-    pub fn config_hash(&self) -> Hash {
-        self.config_hash
-    }
-
-    /// The snapshot's position.
-    pub fn position(&self) -> Option<&Position> {
-        self.position.as_ref()
-    }
-
-    /// A profile by `namespace/name`.
-    pub fn profile(&self, name: &str) -> Option<&ir::Profile> {
-        self.profiles.profiles.get(name)
-    }
-
-    /// A listener's number by `namespace/profile/listener`.
-    pub fn listener(&self, name: &str) -> Option<ListenerId> {
-        let _ = name;
-        None
-    }
-
-    /// A backend by number.
-    pub fn backend(&self, id: BackendId) -> Option<&Arc<BackendEntry>> {
-        let _ = id;
-        None
-    }
-
-    /// All backends.
-    pub fn backends(&self) -> impl Iterator<Item = &Arc<BackendEntry>> {
-        std::iter::empty()
-    }
-
-    /// How many routes it holds (one rule × one host × one path match).
-    pub fn route_count(&self) -> usize {
-        self.routes
-    }
-
-    /// All rules, each once per bucket it stands in.
-    pub fn rules(&self) -> impl Iterator<Item = &Arc<RuleEntry>> {
-        std::iter::empty()
-    }
-}
-
-/// Why no index could be built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{part}: {at}: {why}")]
-pub struct IndexError {
-    /// The part's name.
-    pub part: String,
-    /// Where in it.
-    pub at: String,
-    /// What is wrong.
-    pub why: String,
 }

@@ -1,0 +1,176 @@
+//! Path conditions, and the search among many of them.
+//!
+//! # Why hashes and not a radix tree
+//! A prefix matches whole elements, so the stored prefixes that can match a path are the path itself, what stands
+//! before each of its slashes, and `/`: as many as the path has elements. Each is one hash lookup; the cost is flat
+//! in the number of prefixes, and a set of the stored lengths saves most of the lookups (and bounds what a path of
+//! thousands of slashes can cost). A radix tree visits the same places with a pointer chase each, and costs several
+//! times the memory per route.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Match;
+use super::pattern::Pattern;
+
+/// A condition on the path.
+#[derive(Debug)]
+pub(crate) enum PathCondition {
+    Exact(Box<str>),
+    Prefix(Box<str>),
+    Regex(Arc<Pattern>),
+}
+
+impl PathCondition {
+    /// Whether a path fulfils it.
+    pub(crate) fn holds(&self, path: &str) -> bool {
+        match self {
+            PathCondition::Exact(exact) => **exact == *path,
+            PathCondition::Prefix(prefix) => prefix_holds(prefix, path),
+            PathCondition::Regex(pattern) => pattern.matches(path.as_bytes()),
+        }
+    }
+
+    /// As written.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            PathCondition::Exact(text) | PathCondition::Prefix(text) => text,
+            PathCondition::Regex(pattern) => pattern.text(),
+        }
+    }
+
+    /// The prefix, where it is one.
+    pub(crate) fn prefix(&self) -> Option<&str> {
+        match self {
+            PathCondition::Prefix(prefix) => Some(prefix),
+            _ => None,
+        }
+    }
+}
+
+/// Element by element: `/foo` holds for `/foo`, `/foo/` and `/foo/x`, not for `/foobar`; `/` holds for every path.
+fn prefix_holds(prefix: &str, path: &str) -> bool {
+    if prefix == "/" {
+        return path.starts_with('/');
+    }
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The matches of a long table by their path. Positions are those in the table: the lowest that matches wins,
+/// whatever the order of the table is.
+#[derive(Debug)]
+pub(crate) struct PathIndex {
+    exact: Groups,
+    prefix: Groups,
+    /// Positions of matches with a regular expression, ascending.
+    regex: Box<[u32]>,
+    /// Lengths of the stored prefixes, one bit each.
+    lengths: Box<[u64]>,
+}
+
+/// Positions by path text.
+#[derive(Debug, Default)]
+struct Groups {
+    /// Ranges in `positions`.
+    ranges: HashTable<(u32, u32)>,
+    /// Positions of equal paths side by side, ascending within.
+    positions: Box<[u32]>,
+}
+
+impl PathIndex {
+    pub(crate) fn build(matches: &[Match]) -> PathIndex {
+        let mut exact: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        let mut prefix: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        let mut regex = Vec::new();
+        for (at, entry) in matches.iter().enumerate() {
+            match &entry.path {
+                PathCondition::Exact(path) => exact.entry(path).or_default().push(at as u32),
+                PathCondition::Prefix(path) => prefix.entry(path).or_default().push(at as u32),
+                PathCondition::Regex(_) => regex.push(at as u32),
+            }
+        }
+        let longest = prefix.keys().map(|path| path.len()).max();
+        let mut lengths = vec![0; longest.map_or(0, |longest| longest / 64 + 1)];
+        for path in prefix.keys() {
+            lengths[path.len() / 64] |= 1 << (path.len() % 64);
+        }
+        PathIndex {
+            exact: Groups::build(&exact),
+            prefix: Groups::build(&prefix),
+            regex: regex.into_boxed_slice(),
+            lengths: lengths.into_boxed_slice(),
+        }
+    }
+
+    /// The lowest position whose path condition and `holds` are fulfilled.
+    pub(crate) fn find(&self, matches: &[Match], path: &str, holds: impl Fn(&Match) -> bool) -> Option<u32> {
+        let mut best = u32::MAX;
+        let mut look_at = |positions: &[u32], test: &dyn Fn(&Match) -> bool| {
+            let better = positions.iter().take_while(|at| **at < best);
+            if let Some(at) = better.copied().find(|at| test(&matches[*at as usize])) {
+                best = at;
+            }
+        };
+        look_at(self.exact.get(matches, path.as_bytes()), &holds);
+        self.visit_prefixes(path.as_bytes(), |prefix| {
+            look_at(self.prefix.get(matches, prefix), &holds);
+        });
+        // The dearest come last, and only those that would win.
+        look_at(&self.regex, &|entry| entry.path.holds(path) && holds(entry));
+        (best != u32::MAX).then_some(best)
+    }
+
+    /// Visits the prefixes of a path whose length is stored, the longest first.
+    fn visit_prefixes(&self, path: &[u8], mut visit: impl FnMut(&[u8])) {
+        let stored = |length: usize| {
+            let word = self.lengths.get(length / 64);
+            word.is_some_and(|word| word & (1 << (length % 64)) != 0)
+        };
+        if stored(path.len()) && path != b"/" {
+            visit(path);
+        }
+        let longest = path.len().min(self.lengths.len() * 64);
+        for end in (0..longest).rev() {
+            if path[end] == b'/' && stored(end) {
+                visit(&path[..end]);
+            }
+        }
+        if path.first() == Some(&b'/') {
+            visit(b"/");
+        }
+    }
+}
+
+impl Groups {
+    fn build(paths: &BTreeMap<&str, Vec<u32>>) -> Groups {
+        let count = paths.values().map(Vec::len).sum();
+        let mut positions = Vec::with_capacity(count);
+        let mut ranges = HashTable::with_capacity(paths.len());
+        for (path, own) in paths {
+            let range = (positions.len() as u32, own.len() as u32);
+            positions.extend_from_slice(own);
+            // Never grows: the capacity is there.
+            ranges.insert_unique(xxh3_64(path.as_bytes()), range, |_| 0);
+        }
+        Groups {
+            ranges,
+            positions: positions.into_boxed_slice(),
+        }
+    }
+
+    fn get(&self, matches: &[Match], path: &[u8]) -> &[u32] {
+        if self.positions.is_empty() {
+            return &[];
+        }
+        let own = |range: &(u32, u32)| &self.positions[range.0 as usize..][..range.1 as usize];
+        let is_path = |range: &(u32, u32)| {
+            let first = own(range).first();
+            first.is_some_and(|at| matches[*at as usize].path.text().as_bytes() == path)
+        };
+        self.ranges.find(xxh3_64(path), is_path).map_or(&[], own)
+    }
+}
