@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::key_cache::{KeyCache, KeyCacheError};
 
 /// A certificate chain and its private key as PEM. Its `Debug` never shows the key.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,17 +35,57 @@ pub type KeyTable = BTreeMap<String, Arc<KeyPair>>;
 /// The pairs a router holds: replaced whole, read without a lock. Cheap to clone; clones see the same table.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
-    table: Arc<ArcSwap<KeyTable>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    table: ArcSwap<KeyTable>,
+    changed: watch::Sender<u64>,
+    cache: Option<KeyCache>,
 }
 
 impl Keys {
-    /// The present table.
-    pub fn load(&self) -> Arc<KeyTable> {
-        self.table.load_full()
+    /// Keys that are kept in `folder` (`--key-cache`) as well, starting with the ones found there. Blocks.
+    ///
+    /// # Errors
+    /// Where the folder can't be made or read, or others could read it.
+    pub fn with_cache(folder: PathBuf) -> Result<Keys, KeyCacheError> {
+        let cache = KeyCache::open(folder)?;
+        let table = ArcSwap::from_pointee(cache.load()?);
+        Ok(Keys {
+            shared: Arc::new(Shared {
+                table,
+                changed: watch::Sender::default(),
+                cache: Some(cache),
+            }),
+        })
     }
 
-    /// Replaces the table.
+    /// The present table.
+    pub fn load(&self) -> Arc<KeyTable> {
+        self.shared.table.load_full()
+    }
+
+    /// Replaces the table; an equal one changes nothing. Blocks where the pairs are kept on disk as well; a disk
+    /// that refuses is logged and costs nothing else.
     pub fn store(&self, table: KeyTable) {
-        self.table.store(Arc::new(table));
+        let before = self.load();
+        if *before == table {
+            return;
+        }
+        let table = Arc::new(table);
+        self.shared.table.store(table.clone());
+        if let Some(cache) = &self.shared.cache
+            && let Err(error) = cache.store(&table, &before)
+        {
+            tracing::warn!(%error, "the key cache can't be written; serving goes on");
+        }
+        self.shared.changed.send_modify(|changes| *changes += 1);
+    }
+
+    /// A receiver that sees a new number after each change.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
     }
 }

@@ -1,8 +1,41 @@
 //! How a snapshot reaches a process.
 //!
-//! - [`live`]: the one published value: [`live::Publisher`] (one owner) and [`live::Live`] (readers).
-//! - [`keys`]: private keys, which travel beside the snapshot and never in it.
+//! In reading order:
+//! - [`live`]: the one published value: [`Publisher`] (one owner) and [`Live`] (readers).
+//! - [`admit`]: whether a snapshot may replace the one held; one rule for every source.
+//! - [`source`]: the sources, one file per variant of [`Source`], and the loop they share.
+//! - [`status`]: what is known about the source, for people and metrics.
+//! - [`keys`]: private keys, which travel beside the snapshot and never in it; [`key_cache`] keeps them on disk.
+//!
+//! A router starts with `Publisher::new`, attaches its caches, and runs one source:
+//!
+//! ```no_run
+//! # use routed_sources::{FileConfig, Keys, Publisher, Source};
+//! # async fn example() {
+//! let (mut publisher, live) = Publisher::new();
+//! publisher.attach_snapshot_cache("/var/lib/routed/snapshot.json".into());
+//! let keys = Keys::default();
+//! let source = Source::File(FileConfig::new("/etc/routed/snapshot.json"));
+//! source.run(publisher, keys, std::future::pending()).await;
+//! # drop(live);
+//! # }
+//! ```
 #![deny(unsafe_code)]
 
+pub mod admit;
+mod cache;
+mod disk;
+mod graveyard;
+pub mod key_cache;
 pub mod keys;
 pub mod live;
+mod pem;
+pub mod source;
+pub mod status;
+mod tls_keys;
+
+pub use admit::Refusal;
+pub use keys::{KeyPair, KeyTable, Keys};
+pub use live::{Live, Offered, Publisher};
+pub use source::{FileConfig, Polling, ResourcesConfig, Source};
+pub use status::{SourceStatus, Status};

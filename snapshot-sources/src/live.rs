@@ -1,16 +1,29 @@
 //! The published index: one `ArcSwap`, one writer, many readers.
+//!
+//! A replaced index may hold 100,000 routes, and freeing it takes milliseconds. Whoever drops the last `Arc` pays
+//! that, and a worker in the middle of a request must not: the publisher keeps each replaced index in a
+//! [`Graveyard`] until no reader has it, and frees it there.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
-use routed_snapshot::Index;
+use jiff::Timestamp;
+use routed_snapshot::{Index, Position, Snapshot};
 use tokio::sync::watch;
+
+use crate::admit::{Held, Refusal, admit};
+use crate::cache::SnapshotCache;
+use crate::graveyard::Graveyard;
+use crate::status::Status;
 
 /// Reads the published index. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Live {
     index: Arc<ArcSwapOption<Index>>,
     changed: watch::Receiver<u64>,
+    status: Status,
 }
 
 impl Live {
@@ -28,6 +41,11 @@ impl Live {
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.clone()
     }
+
+    /// What is known about the source.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
 }
 
 /// Publishes indexes. One owner; not `Clone`.
@@ -35,6 +53,20 @@ impl Live {
 pub struct Publisher {
     index: Arc<ArcSwapOption<Index>>,
     changed: watch::Sender<u64>,
+    graveyard: Graveyard,
+    status: Status,
+    held: Held,
+    resets_seen: u64,
+    cache: Option<SnapshotCache>,
+}
+
+/// What came of an offer that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offered {
+    /// It is published.
+    Swapped,
+    /// It is what was published already.
+    Equal,
 }
 
 impl Publisher {
@@ -42,30 +74,122 @@ impl Publisher {
     pub fn new() -> (Publisher, Live) {
         let index = Arc::new(ArcSwapOption::empty());
         let (sender, receiver) = watch::channel(0);
+        let status = Status::default();
         (
             Publisher {
                 index: index.clone(),
                 changed: sender,
+                graveyard: Graveyard::new(),
+                status: status.clone(),
+                held: Held::default(),
+                resets_seen: 0,
+                cache: None,
             },
             Live {
                 index,
                 changed: receiver,
+                status,
             },
         )
     }
 
-    /// Publishes an index. An equal hash changes nothing; the answer says whether it was a swap.
+    /// Publishes the last good snapshot that `path` holds, and from then on writes each new one there, on a thread
+    /// of its own. A cache that can't be read or is damaged is logged and ignored. Blocks while it reads.
+    pub fn attach_snapshot_cache(&mut self, path: PathBuf) {
+        let cached = crate::cache::load(&path);
+        if let Some(snapshot) = cached {
+            self.status.state().source = "cache".to_owned();
+            match self.offer(&snapshot, true) {
+                Ok(_) => {
+                    tracing::info!(path = %path.display(), hash = %snapshot.hash(), "serving the cached snapshot")
+                }
+                Err(refusal) => {
+                    tracing::warn!(path = %path.display(), error = %refusal, "the cached snapshot is ignored");
+                }
+            }
+        }
+        self.cache = Some(SnapshotCache::start(path, self.status.clone()));
+    }
+
+    /// Judges a snapshot, builds its index and publishes it. Blocks for as long as the build takes; whatever goes
+    /// wrong, the last good index stays.
+    ///
+    /// # Errors
+    /// Where the snapshot is not to be taken ([`crate::admit`]) or no index can be built from it.
+    pub fn offer(&mut self, snapshot: &Snapshot, allow_empty: bool) -> Result<Offered, Refusal> {
+        self.obey_reset();
+        admit(&self.held, snapshot, allow_empty)?;
+        if self.held.hash == Some(snapshot.hash()) {
+            self.hold_position(snapshot.position());
+            self.status.state().no_ops += 1;
+            return Ok(Offered::Equal);
+        }
+        let previous = self.index.load_full();
+        // A compiler or builder bug must cost one snapshot, never the process.
+        let built = catch_unwind(AssertUnwindSafe(|| Index::build(snapshot, previous.as_deref())));
+        drop(previous);
+        let index = match built {
+            Ok(built) => built?,
+            Err(_) => return Err(Refusal::Panicked),
+        };
+        self.swap(index);
+        self.hold_position(snapshot.position());
+        if let Some(cache) = &self.cache {
+            cache.write(snapshot.clone());
+        }
+        Ok(Offered::Swapped)
+    }
+
+    /// Publishes an index without judging it. An equal hash changes nothing; the answer says whether it was a swap.
     pub fn publish(&mut self, index: Index) -> bool {
-        if self
-            .index
-            .load()
-            .as_ref()
-            .is_some_and(|held| held.hash() == index.hash())
-        {
+        if self.held.hash == Some(index.hash()) {
+            self.status.state().no_ops += 1;
             return false;
         }
-        self.index.store(Some(Arc::new(index)));
-        self.changed.send_modify(|swaps| *swaps += 1);
+        let position = index.position().cloned();
+        self.swap(index);
+        self.hold_position(position.as_ref());
         true
+    }
+
+    /// The status that this publisher writes.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    fn swap(&mut self, index: Index) {
+        let hash = index.hash();
+        {
+            let mut state = self.status.state();
+            state.hash = Some(hash);
+            state.config_hash = Some(index.config_hash());
+            state.applied_at = Some(Timestamp::now());
+            state.swaps += 1;
+        }
+        self.held.hash = Some(hash);
+        if let Some(replaced) = self.index.swap(Some(Arc::new(index))) {
+            self.graveyard.bury(replaced);
+        }
+        self.changed.send_modify(|swaps| *swaps += 1);
+    }
+
+    /// A snapshot without a position leaves the one held in force, so that older ones stay refused later.
+    fn hold_position(&mut self, position: Option<&Position>) {
+        if let Some(position) = position {
+            if !self.held.may_follow(position) {
+                return;
+            }
+            self.held.position = Some(position.clone());
+            self.status.state().position = Some(position.clone());
+        }
+    }
+
+    fn obey_reset(&mut self) {
+        let resets = self.status.resets();
+        if resets != self.resets_seen {
+            self.resets_seen = resets;
+            self.held.position = None;
+            self.status.state().position = None;
+        }
     }
 }

@@ -481,6 +481,7 @@ pub enum DecodeError {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 

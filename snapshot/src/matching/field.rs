@@ -127,3 +127,90 @@ pub(crate) fn cookie_holds(field: &Field, facts: &Facts<'_>) -> bool {
         (FieldTest::Regex(pattern), Some(value)) => pattern.matches(value),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::facts::Header;
+    use crate::index::ListenerId;
+    use crate::matching::pattern::Pattern;
+
+    fn exact(name: &str, value: &str) -> Field {
+        test(name, FieldTest::Exact(value.into()))
+    }
+
+    fn regex(name: &str, pattern: &str) -> Field {
+        test(
+            name,
+            FieldTest::Regex(Arc::new(Pattern::compile(pattern).unwrap())),
+        )
+    }
+
+    fn test(name: &str, test: FieldTest) -> Field {
+        Field {
+            name: name.into(),
+            test,
+        }
+    }
+
+    fn with<T>(query: Option<&str>, lines: &[(&str, &str)], ask: impl Fn(&Facts<'_>) -> T) -> T {
+        let headers: Vec<Header<'_>> = lines
+            .iter()
+            .map(|(name, value)| Header {
+                name,
+                value: value.as_bytes(),
+            })
+            .collect();
+        ask(&Facts {
+            listener: ListenerId(0),
+            https: false,
+            method: "GET",
+            host: "a.test",
+            path: "/",
+            query,
+            headers: &headers,
+        })
+    }
+
+    #[test]
+    fn header_lines_of_a_name_are_compared_joined() {
+        let two = [("x-a", "1"), ("x-b", "9"), ("x-a", "2")];
+        let holds = |field: Field| with(None, &two, |facts| header_holds(&field, facts));
+        assert!(holds(exact("x-a", "1, 2")));
+        assert!(holds(regex("x-a", "1, [0-9]")));
+        for other in ["1", "2", "1,2", "1, 2, ", "1, 23", ""] {
+            assert!(!holds(exact("x-a", other)), "{other}");
+        }
+        assert!(holds(test("x-c", FieldTest::Absent)) && holds(test("x-b", FieldTest::Present)));
+    }
+
+    #[test]
+    fn an_empty_header_is_present_and_empty() {
+        let holds = |field: Field| with(None, &[("x-a", "")], |facts| header_holds(&field, facts));
+        assert!(holds(exact("x-a", "")) && holds(test("x-a", FieldTest::Present)));
+        assert!(!holds(exact("x-b", "")));
+    }
+
+    #[test]
+    fn query_parameters_are_decoded_and_the_first_counts() {
+        let query = Some("a=1&&a=2&b+c=%41+x&%64&e=%zz%4");
+        let holds = |field: Field| with(query, &[], |facts| query_holds(&field, facts));
+        assert!(holds(exact("a", "1")) && !holds(exact("a", "2")));
+        assert!(holds(exact("b c", "A x")) && holds(regex("b c", "[A-Z] x")));
+        assert!(holds(exact("d", "")) && holds(exact("e", "%zz%4")));
+        assert!(holds(test("f", FieldTest::Absent)) && holds(test("", FieldTest::Absent)));
+    }
+
+    #[test]
+    fn cookies_of_all_lines_count_and_the_first_of_a_name_does() {
+        let lines = [("cookie", "a=1; b=x=y"), ("cookie", "a=2;c=\"q\"; d")];
+        let holds = |field: Field| with(None, &lines, |facts| cookie_holds(&field, facts));
+        assert!(holds(exact("a", "1")) && !holds(exact("a", "2")));
+        assert!(holds(exact("b", "x=y")) && holds(exact("c", "\"q\"")));
+        assert!(holds(test("A", FieldTest::Absent)) && holds(test("d", FieldTest::Absent)));
+        assert!(holds(regex("b", "x.y")) && !holds(regex("b", "x")));
+    }
+}

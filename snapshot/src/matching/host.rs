@@ -80,3 +80,48 @@ fn visit_wildcards<T>(
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visited(host: &str, patterns: &[&str]) -> Vec<String> {
+        let mut lengths = Lengths::default();
+        patterns.iter().for_each(|pattern| lengths.add(pattern.len()));
+        let mut seen = Vec::new();
+        visit_wildcards::<()>(&lengths, host.as_bytes(), |pattern| {
+            let pattern = String::from_utf8_lossy(pattern).into_owned();
+            if patterns.contains(&pattern.as_str()) {
+                seen.push(pattern);
+            }
+            None
+        });
+        seen
+    }
+
+    #[test]
+    fn wildcards_are_visited_from_the_longest_to_the_shortest() {
+        let patterns = ["*.test", "*.example.test", "*.a.example.test", "*.b.test"];
+        assert_eq!(
+            visited("x.a.example.test", &patterns),
+            ["*.a.example.test", "*.example.test", "*.test"]
+        );
+        assert_eq!(
+            visited("y.x.example.test", &patterns),
+            ["*.example.test", "*.test"]
+        );
+    }
+
+    #[test]
+    fn a_wildcard_needs_a_label_in_front() {
+        assert!(visited("example.test", &["*.example.test"]).is_empty());
+        assert!(visited(".example.test", &["*.example.test"]).is_empty());
+        assert!(visited("notexample.test", &["*.example.test"]).is_empty());
+    }
+
+    #[test]
+    fn a_host_longer_than_any_name_still_ends_in_its_suffix() {
+        let host = format!("{}.example.test", "a.".repeat(5_000));
+        assert_eq!(visited(&host, &["*.example.test"]), ["*.example.test"]);
+    }
+}

@@ -174,3 +174,83 @@ impl Groups {
         self.ranges.find(xxh3_64(path), is_path).map_or(&[], own)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_matches_whole_elements() {
+        let prefix = PathCondition::Prefix("/foo".into());
+        for (path, holds) in [
+            ("/foo", true),
+            ("/foo/", true),
+            ("/foo/x", true),
+            ("/foo//", true),
+            ("/foobar", false),
+            ("/fo", false),
+            ("/Foo", false),
+            ("/", false),
+            ("*", false),
+        ] {
+            assert_eq!(prefix.holds(path), holds, "{path}");
+        }
+        let root = PathCondition::Prefix("/".into());
+        assert!(root.holds("/") && root.holds("//") && root.holds("/x"));
+        assert!(!root.holds("*"), "the server as a whole has no path");
+    }
+
+    #[test]
+    fn an_exact_path_is_compared_octet_by_octet() {
+        let exact = PathCondition::Exact("/foo".into());
+        assert!(exact.holds("/foo"));
+        assert!(
+            ["/foo/", "/Foo", "/fo", "/%66oo"]
+                .iter()
+                .all(|path| !exact.holds(path))
+        );
+    }
+
+    fn long_table(paths: impl IntoIterator<Item = PathCondition>) -> Vec<Match> {
+        let each = paths.into_iter().map(|path| Match {
+            path,
+            conditions: None,
+            rule: 0,
+            index: 0,
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn the_lowest_position_wins_whatever_its_kind() {
+        let regex = || PathCondition::Regex(Arc::new(Pattern::compile("/a.*").unwrap()));
+        let exact = || PathCondition::Exact("/a/b".into());
+        let prefix = |text: &str| PathCondition::Prefix(text.into());
+        let tables = [
+            long_table([prefix("/x"), exact(), regex(), prefix("/a")]),
+            long_table([prefix("/x"), regex(), exact(), prefix("/a")]),
+            long_table([prefix("/x"), prefix("/a"), exact(), regex()]),
+            long_table([prefix("/x"), prefix("/"), prefix("/a"), exact()]),
+        ];
+        for table in &tables {
+            assert_eq!(
+                PathIndex::build(table).find(table, "/a/b", |_| true),
+                Some(1),
+                "{table:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_of_slashes_looks_up_stored_lengths_only() {
+        let table = long_table([
+            PathCondition::Prefix("/a".into()),
+            PathCondition::Prefix("/".into()),
+        ]);
+        let index = PathIndex::build(&table);
+        let mut visited = 0;
+        index.visit_prefixes("/".repeat(10_000).as_bytes(), |_| visited += 1);
+        assert!(visited <= 3, "{visited}");
+    }
+}

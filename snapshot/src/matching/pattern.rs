@@ -63,3 +63,41 @@ impl fmt::Debug for Pattern {
         write!(f, "/{}/", self.text)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, value: &str) -> bool {
+        Pattern::compile(pattern).unwrap().matches(value.as_bytes())
+    }
+
+    #[test]
+    fn the_whole_value_must_match() {
+        assert!(matches("/a|/ab", "/ab"));
+        assert!(!matches("/a", "/ab"));
+        assert!(!matches("b", "/ab"));
+        assert!(!matches("a$", "a\n"));
+    }
+
+    #[test]
+    fn flags_and_comments_stay_inside() {
+        assert!(matches("(?i)/ABC", "/abc"));
+        assert!(matches("(?x) /a  # to the end", "/a"));
+        assert!(!matches("(?x) /a  # to the end", "/a\n"));
+    }
+
+    #[test]
+    fn a_pattern_cannot_reach_out_of_its_group() {
+        assert!(Pattern::compile("a)|(b").is_err());
+        assert!(Pattern::compile("a)").is_err());
+    }
+
+    #[test]
+    fn length_and_compiled_size_are_bounded() {
+        assert!(Pattern::compile(&"a".repeat(MAX_BYTES)).is_ok());
+        assert!(Pattern::compile(&"a".repeat(MAX_BYTES + 1)).is_err());
+        assert!(Pattern::compile(r"\w{1000}{100}").is_err());
+    }
+}

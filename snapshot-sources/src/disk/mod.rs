@@ -1,0 +1,5 @@
+//! Reading and writing files with care.
+
+pub(crate) mod read;
+pub(crate) mod tree;
+pub(crate) mod write;
