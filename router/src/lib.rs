@@ -7,9 +7,11 @@
 //! - [`http`]: the seam to the HTTP codecs: [`http::serve_connection`].
 //! - [`upstream`]: endpoints and the connections to them.
 //! - [`record`], [`metrics`]: one record per request.
+//! - [`demo`]: backends and resources to try it with.
 #![deny(unsafe_code)]
 
 pub mod conn;
+pub mod demo;
 pub mod http;
 pub mod metrics;
 pub mod record;
