@@ -7,11 +7,13 @@
 //! - [`diag`]: what is wrong, where.
 #![forbid(unsafe_code)]
 
+pub mod compile;
 pub mod diag;
 pub mod kinds;
 pub mod resources;
 mod yaml;
 
+pub use compile::{Compiler, Report, TlsPair, compile};
 pub use diag::{Diag, Place, Reason, Severity};
 pub use kinds::crds;
 pub use resources::{Kind, Object, ObjectKey, Resources};

@@ -26,15 +26,26 @@ pub struct Shared {
 impl Shared {
     /// The state at start: nothing published, nothing counted.
     pub fn new(live: Live, profile: String) -> Arc<Shared> {
+        let stats = Metrics::default();
+        let access = AccessLog::stdout(stats.log_drops());
         Arc::new(Shared {
             live,
             profile,
-            stats: Metrics::default(),
-            access: AccessLog::stdout(),
+            stats,
+            access,
             endpoints: Endpoints::default(),
         })
     }
 
     /// Drops the state of what the published index no longer has. Called after each swap, off the request path.
-    pub fn on_swap(&self) {}
+    /// Idle connections to endpoints that vanished are dropped by each worker within a second.
+    pub fn on_swap(&self) {
+        let Some(index) = self.live.load_full() else {
+            return;
+        };
+        self.stats
+            .retain(&index.rules().map(|rule| &*rule.name).collect());
+        self.endpoints
+            .retain(&index.backends().map(|backend| &*backend.name).collect());
+    }
 }

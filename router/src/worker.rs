@@ -1,20 +1,67 @@
 //! What one worker thread owns.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rand::Rng as _;
+use rand::rngs::SmallRng;
+use routed_snapshot::Hash;
+use routed_snapshot::ir::{Profile, Timeouts};
+
+use crate::forward::headers::Trust;
 use crate::shared::Shared;
+use crate::upstream::pool::Pool;
 
 /// The state of one worker thread; nothing in it is shared with another thread.
 #[derive(Debug)]
 pub struct Worker {
     /// What all workers share.
     pub shared: Arc<Shared>,
+    /// Idle connections to endpoints.
+    pub pool: Rc<Pool>,
+    random: RefCell<SmallRng>,
+    /// The profile's trusted networks, read once per configuration.
+    trust: RefCell<Option<(Hash, Rc<Trust>)>>,
 }
 
 impl Worker {
     /// A worker without connections.
     pub fn new(shared: Arc<Shared>) -> Rc<Worker> {
-        Rc::new(Worker { shared })
+        Rc::new(Worker {
+            pool: Pool::new(shared.clone()),
+            shared,
+            random: RefCell::new(rand::make_rng()),
+            trust: RefCell::new(None),
+        })
+    }
+
+    /// A random number, for a decision's draw.
+    pub fn draw(&self) -> u64 {
+        self.random.borrow_mut().next_u64()
+    }
+
+    /// The profile's trusted networks.
+    pub fn trust(&self, config: Hash, profile: &Profile) -> Rc<Trust> {
+        let mut held = self.trust.borrow_mut();
+        match &*held {
+            Some((of, trust)) if *of == config => trust.clone(),
+            _ => {
+                let trust = Rc::new(Trust::new(&profile.trusted_proxies));
+                *held = Some((config, trust.clone()));
+                trust
+            }
+        }
+    }
+
+    /// How long connecting to an endpoint may take; zero: no limit.
+    pub fn connect_limit(&self) -> Duration {
+        let index = self.shared.live.load();
+        let profile = index
+            .as_ref()
+            .and_then(|index| index.profile(&self.shared.profile));
+        let default = Timeouts::default().connect_ms;
+        Duration::from_millis(profile.map_or(default, |profile| profile.timeouts.connect_ms))
     }
 }

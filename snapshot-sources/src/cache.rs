@@ -1,10 +1,12 @@
 //! `--snapshot-cache`: the last good snapshot on disk, so that a restart serves at once.
 //!
 //! Written by a thread of its own, whole and atomically; while one write runs, only the newest snapshot waits. A
-//! disk that is full or gone is reported and costs nothing else.
+//! disk that is full, slow or gone is reported and costs nothing else.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use routed_snapshot::Snapshot;
@@ -14,45 +16,58 @@ use crate::disk::read::{ReadError, read_file};
 use crate::disk::write::write_atomically;
 use crate::status::{CacheStatus, Status};
 
-/// The writer's end. Dropping it waits for the write under way, so that a clean exit leaves the newest on disk.
+/// How long the end of the process waits for the write under way.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// The snapshot that waits to be written.
+type Newest = Arc<Mutex<Option<Snapshot>>>;
+
+/// The writer's end. Dropping it waits for the writer, so that a clean exit leaves the newest on disk.
 #[derive(Debug)]
 pub(crate) struct SnapshotCache {
-    sender: Option<Sender<Snapshot>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    newest: Newest,
+    /// One token at most: "there is something to write".
+    wake: Option<SyncSender<()>>,
+    /// Disconnects when the writer has ended.
+    ended: Receiver<()>,
 }
 
 impl SnapshotCache {
     /// Starts the writer.
     pub(crate) fn start(path: PathBuf, status: Status) -> SnapshotCache {
         status.state().cache = Some(CacheStatus::default());
-        let (sender, receiver) = channel();
-        let for_thread = status.clone();
+        let newest = Newest::default();
+        let (wake, woken) = sync_channel(1);
+        let (end, ended) = channel();
+        let (for_thread, its_status) = (newest.clone(), status.clone());
         let started = std::thread::Builder::new()
             .name("routed-cache".to_owned())
-            .spawn(move || write_all(&path, &for_thread, &receiver));
-        if let Err(error) = &started {
+            .spawn(move || write_all(&path, &its_status, &for_thread, &woken, end));
+        if let Err(error) = started {
             note(&status, Err(format!("no thread to write it: {error}")));
         }
         SnapshotCache {
-            sender: Some(sender),
-            thread: started.ok(),
+            newest,
+            wake: Some(wake),
+            ended,
         }
     }
 
-    /// Writes `snapshot` soon.
+    /// Writes `snapshot` soon, in place of one that still waits.
     pub(crate) fn write(&self, snapshot: Snapshot) {
-        if let Some(sender) = &self.sender {
-            let _ = sender.send(snapshot);
+        let Some(wake) = &self.wake else { return };
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
+        if let Err(TrySendError::Disconnected(())) = wake.try_send(()) {
+            // No writer: nothing may wait for it.
+            self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 }
 
 impl Drop for SnapshotCache {
     fn drop(&mut self) {
-        self.sender = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.wake = None;
+        let _ = self.ended.recv_timeout(LAST_WRITE);
     }
 }
 
@@ -71,14 +86,15 @@ pub(crate) fn load(path: &Path) -> Option<Snapshot> {
         .ok()
 }
 
-fn write_all(path: &Path, status: &Status, receiver: &Receiver<Snapshot>) {
-    while let Ok(mut snapshot) = receiver.recv() {
-        while let Ok(newer) = receiver.try_recv() {
-            snapshot = newer;
+fn write_all(path: &Path, status: &Status, newest: &Newest, woken: &Receiver<()>, end: Sender<()>) {
+    while woken.recv().is_ok() {
+        let snapshot = newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(snapshot) = snapshot {
+            let written = write_atomically(path, &snapshot.encode(), 0o600);
+            note(status, written.map_err(|error| error.to_string()));
         }
-        let written = write_atomically(path, &snapshot.encode(), 0o600);
-        note(status, written.map_err(|error| error.to_string()));
     }
+    drop(end);
 }
 
 fn note(status: &Status, written: Result<(), String>) {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use routed_policy::Diag;
 use routed_snapshot::{Hash, Position};
 use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
@@ -72,7 +73,7 @@ pub struct CompileStatus {
     /// How many warnings.
     pub warnings: usize,
     /// The first [`MAX_DIAGNOSTICS`] of them.
-    pub diagnostics: Vec<serde_json::Value>,
+    pub diagnostics: Vec<Diag>,
 }
 
 /// The snapshot cache.

@@ -8,6 +8,7 @@
 //! - [`facts`]: what is known of a request when it is decided.
 //! - [`decision`]: what a decision says, and [`decision::decide`], the pure function that makes it.
 //! - [`explain`]: the same code with a recorder: each candidate and the reason it lost.
+//! - `fuzz`: entry points of the fuzz targets.
 //!
 //! This crate has no tokio, no kube and no IO.
 //!
@@ -25,6 +26,8 @@
 pub mod decision;
 pub mod explain;
 pub mod facts;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod index;
 pub mod ir;
 mod matching;

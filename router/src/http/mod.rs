@@ -1,22 +1,20 @@
-//! The seam to the HTTP codecs.
+//! The seam to the HTTP codecs. Only the modules of this folder name hyper; what leaves them are plain values: a
+//! head, edits of a head as data, and a body of frames.
+//!
+//! - [`head`]: [`Head`] and [`HeadEdits`].
+//! - [`body`]: [`Body`], both ways.
+//! - [`server`]: the client's side, HTTP/1.1 and HTTP/2.
+//! - [`client`]: the backend's side, HTTP/1.1.
+//! - [`tunnel`]: raw bytes after a switch of protocols.
+//! - [`io`]: the byte stream of an accepted connection, with a watch on slow and idle clients.
 
-use std::rc::Rc;
+pub mod body;
+pub mod client;
+pub mod head;
+pub mod io;
+pub mod server;
+pub mod tunnel;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
-
-use crate::conn::Connection;
-use crate::worker::Worker;
-
-/// Serves one connection to its end. When `drain` turns true the request in flight finishes, with
-/// `Connection: close` or GOAWAY, and idle connections close.
-pub async fn serve_connection<IO>(
-    io: IO,
-    connection: Connection,
-    worker: Rc<Worker>,
-    drain: watch::Receiver<bool>,
-) where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let _ = (io, connection, worker, drain);
-}
+pub use body::{Body, Meter};
+pub use head::{Head, HeadEdits};
+pub use server::serve_connection;

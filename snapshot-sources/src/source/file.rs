@@ -7,6 +7,8 @@
 //!
 //! The document carries the hashes of its parts and of itself, so a half-written one is refused whole, and the next
 //! look sees the rest. A file that is gone, forbidden, or not a regular file is not an empty table.
+//!
+//! A file mounted by Kubernetes with `subPath` never changes while the pod lives: mount the folder.
 
 use std::path::{Path, PathBuf};
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::ir;
 
-/// A listener's number; stable along a chain of indexes built from one another, meaningless elsewhere.
+/// A listener's number; stable along a chain of indexes built from one another, meaningless elsewhere. A build that
+/// finds far more dead numbers than live ones begins a new chain, so what outlives an index is keyed by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u32);
 
-/// A backend's number; stable along a chain of indexes built from one another, meaningless elsewhere.
+/// A backend's number; stable along a chain of indexes built from one another, meaningless elsewhere. A build that
+/// finds far more dead numbers than live ones begins a new chain, so what outlives an index is keyed by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(pub u32);
 

@@ -1,0 +1,381 @@
+//! RouterProfiles: listeners, and which routes they admit.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use routed_snapshot::ir::{
+    self, AccessLog, CertificateFiles, CertificateRef, EscapedSlashes, Listener, ListenerProtocol,
+    ListenerTls, LogFormat, Profile, RedirectToHttps, TrustedProxies,
+};
+
+use super::world::{Findings, World};
+use super::{TlsPair, check, tls};
+use crate::diag::Reason;
+use crate::kinds::router_profile::{
+    AllowedRoutes, EscapedSlashesSpec, LimitsSpec, ListenerProtocolSpec, ListenerSpec, LogFormatSpec,
+    ProfileTimeouts, RouterProfileSpec, TrustedProxiesSpec,
+};
+use crate::resources::Object;
+
+/// Most listeners of a profile.
+const MAX_LISTENERS: usize = 64;
+
+/// A compiled profile.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ProfileFragment {
+    pub(crate) profile: Profile,
+    /// Which routes it admits, as written.
+    pub(crate) allowed: AllowedRoutes,
+    pub(crate) keys: BTreeMap<String, TlsPair>,
+}
+
+impl ProfileFragment {
+    /// The profile where no object says otherwise.
+    pub(crate) fn built_in() -> ProfileFragment {
+        ProfileFragment {
+            profile: Profile::built_in(),
+            allowed: AllowedRoutes::default(),
+            keys: BTreeMap::new(),
+        }
+    }
+
+    /// Whether routes see no difference between the two.
+    pub(crate) fn admits_like(&self, other: &ProfileFragment) -> bool {
+        self.allowed == other.allowed && self.profile.listeners.keys().eq(other.profile.listeners.keys())
+    }
+}
+
+/// Compiles a profile. What is bad is left out or has its default.
+pub(crate) fn profile(
+    object: &Object,
+    spec: &RouterProfileSpec,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> ProfileFragment {
+    findings.not_built("spec.tenant", spec.tenant.is_some());
+    findings.not_built("spec.agent", spec.agent.is_some());
+    findings.not_built("spec.traces", spec.traces.is_some());
+    findings.not_built("spec.policies", spec.policies.is_some());
+    let mut keys = BTreeMap::new();
+    let normalization = spec.normalization.clone().unwrap_or_default();
+    let log = spec.access_log.clone().unwrap_or_default();
+    let profile = Profile {
+        listeners: listeners(object, spec, world, &mut keys, findings),
+        trusted_proxies: trusted_proxies(spec.trusted_proxies.as_ref(), findings),
+        normalization: ir::Normalization {
+            merge_slashes: normalization.merge_slashes.unwrap_or_default(),
+            escaped_slashes: match normalization.escaped_slashes {
+                None | Some(EscapedSlashesSpec::Keep) => EscapedSlashes::Keep,
+                Some(EscapedSlashesSpec::Reject) => EscapedSlashes::Reject,
+                Some(EscapedSlashesSpec::Decode) => EscapedSlashes::Decode,
+            },
+        },
+        limits: limits(&spec.limits.clone().unwrap_or_default(), findings),
+        timeouts: timeouts(&spec.timeouts.clone().unwrap_or_default(), findings),
+        access_log: AccessLog {
+            enabled: log.enabled.unwrap_or_default(),
+            format: match log.format {
+                None | Some(LogFormatSpec::Json) => LogFormat::Json,
+                Some(LogFormatSpec::Text) => LogFormat::Text,
+            },
+        },
+        decision_headers: spec.decision_headers.unwrap_or_default(),
+    };
+    let allowed = spec.allowed_routes.clone().unwrap_or_default();
+    for (at, hostname) in allowed.hostnames.iter().enumerate() {
+        let field = format!("spec.allowedRoutes.hostnames[{at}]");
+        findings.check(Reason::InvalidHostname, &field, check::hostname(hostname, true));
+    }
+    ProfileFragment {
+        profile,
+        allowed,
+        keys,
+    }
+}
+
+fn listeners(
+    object: &Object,
+    spec: &RouterProfileSpec,
+    world: &World<'_>,
+    keys: &mut BTreeMap<String, TlsPair>,
+    findings: &mut Findings<'_>,
+) -> BTreeMap<String, Listener> {
+    if spec.listeners.is_empty() {
+        findings.error(
+            Reason::InvalidValue,
+            "spec.listeners",
+            "at least one listener is needed",
+        );
+    }
+    if spec.listeners.len() > MAX_LISTENERS {
+        let message = format!("{} listeners; {MAX_LISTENERS} are taken", spec.listeners.len());
+        findings.error(Reason::TooMany, "spec.listeners", message);
+    }
+    let mut listeners: BTreeMap<String, Listener> = BTreeMap::new();
+    for (at, written) in spec.listeners.iter().take(MAX_LISTENERS).enumerate() {
+        let field = format!("spec.listeners[{at}]");
+        let Some(listener) = listener(object, written, &field, world, keys, findings) else {
+            continue;
+        };
+        let taken = |known: &Listener| {
+            listener.port != 0 && known.port == listener.port && known.address == listener.address
+        };
+        if listeners.contains_key(&written.name) || listeners.values().any(taken) {
+            findings.error(
+                Reason::DuplicateListener,
+                &field,
+                "the name or the address is another listener's",
+            );
+            continue;
+        }
+        listeners.insert(written.name.clone(), listener);
+    }
+    listeners
+}
+
+fn listener(
+    object: &Object,
+    written: &ListenerSpec,
+    field: &str,
+    world: &World<'_>,
+    keys: &mut BTreeMap<String, TlsPair>,
+    findings: &mut Findings<'_>,
+) -> Option<Listener> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !(1..=63).contains(&written.name.len()) || !written.name.bytes().all(plain) {
+        let message = format!(
+            "`{}`: lower-case letters, digits and `-`, at most 63",
+            written.name
+        );
+        findings.error(Reason::InvalidName, &format!("{field}.name"), message);
+        return None;
+    }
+    let address = written.address.as_deref().unwrap_or("0.0.0.0");
+    let Ok(address) = address.parse::<IpAddr>() else {
+        let message = format!("`{address}` is no IP address");
+        findings.error(Reason::InvalidAddress, &format!("{field}.address"), message);
+        return None;
+    };
+    let protocol = match written.protocol {
+        ListenerProtocolSpec::Http => ListenerProtocol::Http,
+        ListenerProtocolSpec::Https => ListenerProtocol::Https,
+    };
+    let https = protocol == ListenerProtocol::Https;
+    if https != written.tls.is_some() {
+        let message = if https {
+            "HTTPS needs `tls`"
+        } else {
+            "HTTP has no `tls`"
+        };
+        findings.error(Reason::InvalidValue, &format!("{field}.tls"), message);
+        return None;
+    }
+    let redirect_to_https = written
+        .redirect_to_https
+        .as_ref()
+        .map(|redirect| RedirectToHttps {
+            port: redirect.port.unwrap_or(443),
+            status: redirect.status_code.unwrap_or(301),
+        });
+    if let Some(redirect) = &redirect_to_https
+        && (https || redirect.port == 0 || !matches!(redirect.status, 301 | 302 | 307 | 308))
+    {
+        let message = "for HTTP listeners; a port, and status 301, 302, 307 or 308";
+        findings.error(Reason::InvalidValue, &format!("{field}.redirectToHttps"), message);
+        return None;
+    }
+    Some(Listener {
+        address: address.to_string(),
+        port: written.port,
+        protocol,
+        tls: written
+            .tls
+            .as_ref()
+            .map(|_| listener_tls(object, written, field, world, keys, findings)),
+        redirect_to_https,
+    })
+}
+
+/// A certificate in error is left out; the listener serves with the others.
+fn listener_tls(
+    object: &Object,
+    written: &ListenerSpec,
+    field: &str,
+    world: &World<'_>,
+    keys: &mut BTreeMap<String, TlsPair>,
+    findings: &mut Findings<'_>,
+) -> ListenerTls {
+    let written = written.tls.clone().unwrap_or_default();
+    let own = &object.key().namespace;
+    let mut certificates = Vec::new();
+    for (at, reference) in written.certificate_refs.iter().enumerate() {
+        let field = format!("{field}.tls.certificateRefs[{at}]");
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        if namespace != own {
+            let message = format!("a Secret of namespace `{namespace}`; only the profile's own are allowed");
+            findings.error(Reason::CrossNamespace, &format!("{field}.namespace"), message);
+            continue;
+        }
+        match tls::pair(world, namespace, &reference.name) {
+            Ok(pair) => {
+                let name = format!("{namespace}/{}", reference.name);
+                let reference = CertificateRef {
+                    name: name.clone(),
+                    fingerprint: pair.fingerprint.clone(),
+                };
+                if !certificates.contains(&reference) {
+                    certificates.push(reference);
+                }
+                keys.insert(name, pair);
+            }
+            Err((reason, message)) => findings.error(reason, &field, message),
+        }
+    }
+    if written.certificate_refs.is_empty() && written.certificate_files.is_empty() {
+        findings.error(
+            Reason::InvalidValue,
+            &format!("{field}.tls"),
+            "a certificate is needed",
+        );
+    }
+    let files = written
+        .certificate_files
+        .into_iter()
+        .map(|files| CertificateFiles {
+            certificate: files.certificate,
+            key: files.key,
+        });
+    ListenerTls {
+        certificates,
+        certificate_files: files.collect(),
+    }
+}
+
+fn trusted_proxies(written: Option<&TrustedProxiesSpec>, findings: &mut Findings<'_>) -> TrustedProxies {
+    let Some(written) = written else {
+        return TrustedProxies::default();
+    };
+    let mut cidrs = Vec::with_capacity(written.cidrs.len());
+    for (at, cidr) in written.cidrs.iter().enumerate() {
+        if is_cidr(cidr) {
+            cidrs.push(cidr.clone());
+        } else {
+            let field = format!("spec.trustedProxies.cidrs[{at}]");
+            findings.error(
+                Reason::InvalidCidr,
+                &field,
+                format!("`{cidr}` is no network (`10.0.0.0/8`)"),
+            );
+        }
+    }
+    TrustedProxies {
+        cidrs,
+        hops: in_range(
+            written.hops.map(u64::from),
+            0,
+            0..=32,
+            "spec.trustedProxies.hops",
+            findings,
+        ),
+    }
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else {
+        return false;
+    };
+    let most = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.len() <= 3
+        && length.bytes().all(|d| d.is_ascii_digit())
+        && length.parse::<u8>().is_ok_and(|bits| bits <= most)
+}
+
+/// A number within its range, or the default with an error.
+fn in_range(
+    written: Option<u64>,
+    default: u32,
+    range: std::ops::RangeInclusive<u32>,
+    field: &str,
+    findings: &mut Findings<'_>,
+) -> u32 {
+    let Some(written) = written else {
+        return default;
+    };
+    match u32::try_from(written) {
+        Ok(value) if range.contains(&value) => value,
+        _ => {
+            let message = format!("{} to {}", range.start(), range.end());
+            findings.error(Reason::InvalidValue, field, message);
+            default
+        }
+    }
+}
+
+fn limits(written: &LimitsSpec, findings: &mut Findings<'_>) -> ir::Limits {
+    let default = ir::Limits::default();
+    let mut number = |written: Option<u32>, default, range, member: &str| {
+        in_range(
+            written.map(u64::from),
+            default,
+            range,
+            &format!("spec.limits.{member}"),
+            findings,
+        )
+    };
+    ir::Limits {
+        target_bytes: number(
+            written.target_bytes,
+            default.target_bytes,
+            16..=1 << 20,
+            "targetBytes",
+        ),
+        header_bytes: number(
+            written.header_bytes,
+            default.header_bytes,
+            256..=1 << 20,
+            "headerBytes",
+        ),
+        header_count: number(
+            written.header_count,
+            default.header_count,
+            1..=1000,
+            "headerCount",
+        ),
+        http2_streams: number(
+            written.http2_streams,
+            default.http2_streams,
+            1..=10_000,
+            "http2Streams",
+        ),
+        // Numbers of the document stay exact in every JSON reader.
+        body_bytes: written
+            .body_bytes
+            .unwrap_or(default.body_bytes)
+            .min((1 << 53) - 1),
+    }
+}
+
+fn timeouts(written: &ProfileTimeouts, findings: &mut Findings<'_>) -> ir::Timeouts {
+    let default = ir::Timeouts::default();
+    let mut time = |written: &Option<String>, default: u64, member: &str| {
+        let Some(written) = written else {
+            return default;
+        };
+        let field = format!("spec.timeouts.{member}");
+        findings
+            .check(Reason::InvalidDuration, &field, check::duration(written))
+            .unwrap_or(default)
+    };
+    ir::Timeouts {
+        request_head_ms: time(&written.request_head, default.request_head_ms, "requestHead"),
+        idle_ms: time(&written.idle, default.idle_ms, "idle"),
+        handshake_ms: time(&written.handshake, default.handshake_ms, "handshake"),
+        connect_ms: time(&written.connect, default.connect_ms, "connect"),
+        upstream_idle_ms: time(&written.upstream_idle, default.upstream_idle_ms, "upstreamIdle"),
+        drain_ms: time(&written.drain, default.drain_ms, "drain"),
+    }
+}

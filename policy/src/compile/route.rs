@@ -1,0 +1,514 @@
+//! EdgeRoutes: rules with their matches, ready to be sorted into host tables.
+//!
+//! A rule in error stays where it is and answers 500: what it would have caught must not fall through to a broader
+//! rule. Only a match that can't be compiled at all is left out, since nothing is known of what it would have caught.
+
+use routed_snapshot::ir::{Action, Mirror, Retry, Rule, RuleTimeouts, Target, WeightedBackend};
+
+use super::attach::{Attachment, attach};
+use super::backend::{backend_name, port_of, service_name};
+use super::check;
+use super::filter::{Filters, filters};
+use super::matching::{Conditions, Rank, conditions};
+use super::world::{Findings, World};
+use crate::diag::{Diag, Reason};
+use crate::kinds::edge_route::{BackendRef, EdgeRouteSpec, PathType, RequestMirror, RouteMatch, RouteRule};
+use crate::kinds::{edge_route, edge_route_v1};
+use crate::resources::{Body, Kind, Object, ObjectKey};
+
+/// Most rules of a route, matches of a rule, backends of a rule.
+const MAX_ENTRIES: usize = 64;
+
+/// A compiled route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RouteFragment {
+    pub(crate) attachment: Attachment,
+    pub(crate) rules: Vec<RuleFragment>,
+}
+
+/// A compiled rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuleFragment {
+    pub(crate) name: String,
+    pub(crate) rule: Rule,
+    pub(crate) matches: Vec<(Rank, Conditions)>,
+}
+
+/// Turns a v2 field path into the v1 field it stands for.
+pub(crate) fn v1_field(field: &str) -> String {
+    let field = if field.starts_with("spec.hostnames") {
+        "spec.hostname"
+    } else if field.contains(".matches") {
+        "spec.prefix"
+    } else if field.ends_with(".port") {
+        "spec.port"
+    } else if field.contains(".backends") {
+        "spec.service"
+    } else {
+        field
+    };
+    field.to_owned()
+}
+
+/// The v2 form of a v1 route.
+pub(crate) fn upgrade(old: &edge_route_v1::EdgeRouteSpec) -> EdgeRouteSpec {
+    let path = edge_route::PathCondition {
+        r#type: None,
+        value: old.prefix.clone(),
+    };
+    let rule = RouteRule {
+        matches: vec![RouteMatch {
+            path: Some(path),
+            ..RouteMatch::default()
+        }],
+        backends: vec![BackendRef {
+            service: Some(old.service.clone()),
+            port: Some(old.port),
+            ..BackendRef::default()
+        }],
+        ..RouteRule::default()
+    };
+    EdgeRouteSpec {
+        hostnames: old.hostname.clone().into_iter().collect(),
+        rules: vec![rule],
+        ..EdgeRouteSpec::default()
+    }
+}
+
+/// Compiles a route.
+pub(crate) fn route(object: &Object, world: &World<'_>) -> (RouteFragment, Vec<Diag>) {
+    let mut findings = Findings::new(object);
+    let fragment = match object.body() {
+        Body::EdgeRoute(spec) => compile(spec, world, &mut findings),
+        Body::EdgeRouteV1(old) => {
+            findings.rename = v1_field;
+            let fragment = compile(&upgrade(old), world, &mut findings);
+            findings.warning(
+                Reason::Deprecated,
+                "apiVersion",
+                "routed.io/v1 EdgeRoute is deprecated; use routed.io/v2",
+            );
+            fragment
+        }
+        _ => RouteFragment {
+            attachment: Attachment::default(),
+            rules: Vec::new(),
+        },
+    };
+    (fragment, findings.diags)
+}
+
+fn compile(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Findings<'_>) -> RouteFragment {
+    let attachment = attach(spec, world, findings);
+    if spec.rules.is_empty() {
+        findings.error(Reason::InvalidValue, "spec.rules", "at least one rule is needed");
+    }
+    if spec.rules.len() > MAX_ENTRIES {
+        let message = format!(
+            "{} rules; {MAX_ENTRIES} are taken, the others answer 500",
+            spec.rules.len()
+        );
+        findings.error(Reason::TooMany, "spec.rules", message);
+    }
+    let rules = spec.rules.iter().enumerate();
+    RouteFragment {
+        attachment,
+        rules: rules
+            .map(|(at, rule)| one_rule(at, rule, world, findings))
+            .collect(),
+    }
+}
+
+fn one_rule(at: usize, written: &RouteRule, world: &World<'_>, findings: &mut Findings<'_>) -> RuleFragment {
+    let field = format!("spec.rules[{at}]");
+    let object = findings.object;
+    let mut failed: Option<Reason> = (at >= MAX_ENTRIES).then_some(Reason::TooMany);
+    let default = [RouteMatch::default()];
+    let list = if written.matches.is_empty() {
+        &default[..]
+    } else {
+        &written.matches
+    };
+    if list.len() > MAX_ENTRIES {
+        let message = format!("{} matches; {MAX_ENTRIES} are taken", list.len());
+        findings.error(Reason::TooMany, &format!("{field}.matches"), message);
+        failed = failed.or(Some(Reason::TooMany));
+    }
+    let mut matches = Vec::with_capacity(list.len());
+    for (index, one) in list.iter().take(MAX_ENTRIES).enumerate() {
+        match conditions(one, &format!("{field}.matches[{index}]"), findings) {
+            Some(conditions) => {
+                let key = object.key();
+                let route = (key.namespace.clone(), key.name.clone());
+                let rank = conditions.rank(object.meta().creation_timestamp, route, (at, index));
+                matches.push((rank, conditions));
+            }
+            None => failed = failed.or(Some(Reason::InvalidMatch)),
+        }
+    }
+    let rule = rule(written, &field, failed, world, findings);
+    RuleFragment {
+        name: format!("EdgeRoute/{}/{at}", object.key().path()),
+        rule,
+        matches,
+    }
+}
+
+fn rule(
+    written: &RouteRule,
+    field: &str,
+    mut failed: Option<Reason>,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> Rule {
+    let mut fail = |reason: Reason| failed = failed.or(Some(reason));
+    if findings.not_built(&format!("{field}.policyRef"), written.policy_ref.is_some())
+        | findings.not_built(&format!("{field}.policies"), written.policies.is_some())
+    {
+        fail(Reason::NotBuilt);
+    }
+    let prefix = |one: &RouteMatch| {
+        let kind = one.path.as_ref().and_then(|path| path.r#type).unwrap_or_default();
+        kind == PathType::PathPrefix
+    };
+    let prefixes_only = written.matches.iter().all(prefix);
+    let filters = filters(
+        &written.filters,
+        &format!("{field}.filters"),
+        prefixes_only,
+        findings,
+    );
+    let filters = filters.unwrap_or_else(|| {
+        fail(Reason::InvalidFilter);
+        Filters::default()
+    });
+    let timeouts = timeouts(written, field, findings).unwrap_or_else(|reason| {
+        fail(reason);
+        RuleTimeouts::default()
+    });
+    let retry = retry(written, field, findings).unwrap_or_else(|reason| {
+        fail(reason);
+        None
+    });
+    let action = action(written, field, &filters, failed, world, findings);
+    if let Action::Fail { .. } = action {
+        return Rule {
+            name: written.name.clone(),
+            ..failing(action)
+        };
+    }
+    let mirrors = filters.mirrors.iter();
+    let mirrors = mirrors
+        .filter_map(|(field, written)| mirror(written, field, world, findings))
+        .collect();
+    Rule {
+        name: written.name.clone(),
+        action,
+        request_headers: filters.request_headers,
+        response_headers: filters.response_headers,
+        rewrite: filters.rewrite,
+        cors: filters.cors,
+        mirrors,
+        timeouts,
+        retry,
+    }
+}
+
+fn failing(action: Action) -> Rule {
+    Rule {
+        name: None,
+        action,
+        request_headers: Default::default(),
+        response_headers: Default::default(),
+        rewrite: None,
+        cors: None,
+        mirrors: Vec::new(),
+        timeouts: RuleTimeouts::default(),
+        retry: None,
+    }
+}
+
+fn action(
+    written: &RouteRule,
+    field: &str,
+    filters: &Filters<'_>,
+    failed: Option<Reason>,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> Action {
+    let fail = |reason: Reason| Action::Fail {
+        status: 500,
+        reason: reason.to_string(),
+    };
+    let answers = filters.redirect.is_some() || filters.direct.is_some();
+    if answers && !written.backends.is_empty() {
+        let message = "a rule that answers by itself has no backends";
+        findings.error(Reason::InvalidFilter, &format!("{field}.backends"), message);
+        return fail(failed.unwrap_or(Reason::InvalidFilter));
+    }
+    if let Some(reason) = failed {
+        return fail(reason);
+    }
+    if let Some(redirect) = &filters.redirect {
+        return Action::Redirect(redirect.clone());
+    }
+    if let Some(direct) = &filters.direct {
+        return Action::DirectResponse(direct.clone());
+    }
+    let field = format!("{field}.backends");
+    if written.backends.len() > MAX_ENTRIES {
+        let message = format!("{} backends; {MAX_ENTRIES} are taken", written.backends.len());
+        findings.error(Reason::TooMany, &field, message);
+        return fail(Reason::TooMany);
+    }
+    let list = written.backends.iter().enumerate();
+    let backends: Vec<_> = list
+        .map(|(at, backend)| share(backend, &format!("{field}[{at}]"), world, findings))
+        .collect();
+    if backends.iter().all(|share| share.weight == 0) {
+        let message = if backends.is_empty() {
+            "nothing to forward to"
+        } else {
+            "all weights are 0"
+        };
+        findings.error(Reason::NoBackends, &field, message);
+        return fail(Reason::NoBackends);
+    }
+    Action::Forward { backends }
+}
+
+fn share(
+    written: &BackendRef,
+    field: &str,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> WeightedBackend {
+    let mut target = match target(&Reference::from(written), field, world, findings) {
+        Ok(name) => Target::Backend(name),
+        Err(reason) => Target::Invalid(reason.to_string()),
+    };
+    let mut weight = written.weight.unwrap_or(1);
+    if weight > 1_000_000 {
+        findings.error(Reason::InvalidValue, &format!("{field}.weight"), "0 to 1000000");
+        weight = 1_000_000;
+        target = Target::Invalid(Reason::InvalidValue.to_string());
+    }
+    let mut refused = None;
+    for (at, filter) in written.filters.iter().enumerate() {
+        if filter.request_header_modifier.is_none() && filter.response_header_modifier.is_none() {
+            let message = "a backend takes RequestHeaderModifier and ResponseHeaderModifier only";
+            findings.error(Reason::InvalidFilter, &format!("{field}.filters[{at}]"), message);
+            refused = Some(());
+        }
+    }
+    let filters = match refused {
+        Some(()) => None,
+        None => filters(&written.filters, &format!("{field}.filters"), false, findings),
+    };
+    let filters = filters.unwrap_or_else(|| {
+        target = Target::Invalid(Reason::InvalidFilter.to_string());
+        Filters::default()
+    });
+    WeightedBackend {
+        weight,
+        target,
+        request_headers: filters.request_headers,
+        response_headers: filters.response_headers,
+    }
+}
+
+/// A reference as both backends and mirrors write it.
+struct Reference<'a> {
+    service: Option<&'a str>,
+    port: Option<u16>,
+    backend: Option<&'a str>,
+    namespace: Option<&'a str>,
+}
+
+impl<'a> From<&'a BackendRef> for Reference<'a> {
+    fn from(written: &'a BackendRef) -> Reference<'a> {
+        Reference {
+            service: written.service.as_deref(),
+            port: written.port,
+            backend: written.backend.as_deref(),
+            namespace: written.namespace.as_deref(),
+        }
+    }
+}
+
+/// The snapshot's name of what is referred to.
+fn target(
+    reference: &Reference<'_>,
+    field: &str,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> Result<String, Reason> {
+    let own = findings.object.key().namespace.as_str();
+    let mut refuse = |reason: Reason, member: &str, message: String| {
+        let field = if member.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{field}.{member}")
+        };
+        findings.error(reason, &field, message);
+        Err(reason)
+    };
+    if reference.namespace.is_some_and(|namespace| namespace != own) {
+        let message = "backends of other namespaces are not allowed yet".to_owned();
+        return refuse(Reason::CrossNamespace, "namespace", message);
+    }
+    let usable = |name: &str| {
+        world.get(Kind::Backend, own, name)?;
+        Some(world.backend_is_usable(&ObjectKey::new(Kind::Backend, Some(own), name)))
+    };
+    match (reference.service, reference.backend) {
+        (None, Some(name)) => match usable(name) {
+            Some(true) => Ok(backend_name(own, name)),
+            Some(false) => refuse(
+                Reason::BackendNotFound,
+                "backend",
+                format!("Backend `{own}/{name}` is in error"),
+            ),
+            None => refuse(
+                Reason::BackendNotFound,
+                "backend",
+                format!("no Backend `{own}/{name}`"),
+            ),
+        },
+        (Some(name), None) => match world.get(Kind::Service, own, name).map(|object| object.body()) {
+            Some(Body::Service(service)) => match reference.port {
+                None => refuse(Reason::InvalidValue, "", "a `service` needs a `port`".into()),
+                Some(port) if port_of(service, port).is_some() => Ok(service_name(own, name, port)),
+                Some(port) => refuse(
+                    Reason::ServiceNotFound,
+                    "port",
+                    format!("Service `{own}/{name}` has no TCP port {port}"),
+                ),
+            },
+            _ => match usable(name) {
+                Some(true) => Ok(backend_name(own, name)),
+                Some(false) => refuse(
+                    Reason::BackendNotFound,
+                    "service",
+                    format!("Backend `{own}/{name}` is in error"),
+                ),
+                None => refuse(
+                    Reason::ServiceNotFound,
+                    "service",
+                    format!("no Service (and no Backend) `{own}/{name}`"),
+                ),
+            },
+        },
+        _ => refuse(
+            Reason::InvalidValue,
+            "",
+            "one of `service` and `backend` is needed".into(),
+        ),
+    }
+}
+
+fn mirror(
+    written: &RequestMirror,
+    field: &str,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<Mirror> {
+    let reference = Reference {
+        service: written.backend.service.as_deref(),
+        port: written.backend.port,
+        backend: written.backend.backend.as_deref(),
+        namespace: written.backend.namespace.as_deref(),
+    };
+    let backend = target(&reference, &format!("{field}.backend"), world, findings).ok()?;
+    let (numerator, denominator) = match (written.percent, &written.fraction) {
+        (None, None) => (100, 100),
+        (Some(percent), None) => (percent, 100),
+        (None, Some(fraction)) => (fraction.numerator, fraction.denominator.unwrap_or(100)),
+        (Some(_), Some(_)) => {
+            findings.error(
+                Reason::InvalidFilter,
+                field,
+                "`percent` and `fraction` exclude one another",
+            );
+            return None;
+        }
+    };
+    if denominator == 0 || numerator > denominator {
+        findings.error(Reason::InvalidFilter, field, "a share is between 0 and 1");
+        return None;
+    }
+    Some(Mirror {
+        backend,
+        numerator,
+        denominator,
+    })
+}
+
+fn timeouts(written: &RouteRule, field: &str, findings: &mut Findings<'_>) -> Result<RuleTimeouts, Reason> {
+    let Some(written) = &written.timeouts else {
+        return Ok(RuleTimeouts::default());
+    };
+    let mut time = |text: &Option<String>, member: &str| match text {
+        None => Ok(0),
+        Some(text) => {
+            let field = format!("{field}.timeouts.{member}");
+            findings
+                .check(Reason::InvalidDuration, &field, check::duration(text))
+                .ok_or(Reason::InvalidDuration)
+        }
+    };
+    let (request_ms, backend_request_ms) = (
+        time(&written.request, "request")?,
+        time(&written.backend_request, "backendRequest")?,
+    );
+    if request_ms != 0 && backend_request_ms > request_ms {
+        let field = format!("{field}.timeouts.backendRequest");
+        findings.error(Reason::InvalidDuration, &field, "longer than `request`");
+        return Err(Reason::InvalidDuration);
+    }
+    Ok(RuleTimeouts {
+        request_ms,
+        backend_request_ms,
+    })
+}
+
+fn retry(written: &RouteRule, field: &str, findings: &mut Findings<'_>) -> Result<Option<Retry>, Reason> {
+    let Some(written) = &written.retry else {
+        return Ok(None);
+    };
+    let attempts = written.attempts.unwrap_or(1);
+    if attempts > 10 {
+        findings.error(
+            Reason::InvalidValue,
+            &format!("{field}.retry.attempts"),
+            "0 to 10",
+        );
+        return Err(Reason::InvalidValue);
+    }
+    for (at, code) in written.codes.iter().enumerate() {
+        if !(400..=599).contains(code) {
+            findings.error(
+                Reason::InvalidValue,
+                &format!("{field}.retry.codes[{at}]"),
+                "400 to 599",
+            );
+            return Err(Reason::InvalidValue);
+        }
+    }
+    let backoff_ms = match &written.backoff {
+        None => 0,
+        Some(text) => {
+            let field = format!("{field}.retry.backoff");
+            let checked = findings.check(Reason::InvalidDuration, &field, check::duration(text));
+            checked.ok_or(Reason::InvalidDuration)?
+        }
+    };
+    let mut codes = written.codes.clone();
+    codes.sort_unstable();
+    codes.dedup();
+    Ok(Some(Retry {
+        attempts,
+        codes,
+        backoff_ms,
+    }))
+}

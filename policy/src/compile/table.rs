@@ -1,0 +1,142 @@
+//! Host tables: the matches of all routes of a host in their order, and which of them no request can reach.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use routed_snapshot::ir::{HttpMatch, HttpTable, PathMatch};
+
+use super::matching::{Conditions, Rank};
+use super::route::{RouteFragment, RuleFragment, v1_field};
+use crate::diag::{Diag, Reason, Severity};
+use crate::resources::{Body, Object, ObjectKey, Resources};
+
+/// The tables of a host.
+#[derive(Debug, Default)]
+pub(crate) struct HostTables {
+    pub(crate) tables: Vec<HttpTable>,
+    pub(crate) diags: Vec<Diag>,
+}
+
+type Entry<'a> = (&'a Rank, &'a Conditions, &'a RuleFragment, &'a ObjectKey);
+
+/// Builds the tables of a host from the routes that serve it. Listeners with the same routes share a table.
+pub(crate) fn host_tables(
+    host: &str,
+    routes: &BTreeSet<ObjectKey>,
+    fragments: &BTreeMap<ObjectKey, RouteFragment>,
+    resources: &Resources,
+) -> HostTables {
+    let mut by_listener: BTreeMap<&str, Vec<&ObjectKey>> = BTreeMap::new();
+    for key in routes {
+        let Some(fragment) = fragments.get(key) else {
+            continue;
+        };
+        for listener in &fragment.attachment.listeners {
+            by_listener.entry(listener).or_default().push(key);
+        }
+    }
+    let mut by_routes: BTreeMap<Vec<&ObjectKey>, Vec<String>> = BTreeMap::new();
+    for (listener, routes) in by_listener {
+        by_routes.entry(routes).or_default().push(listener.to_owned());
+    }
+    let mut built = HostTables::default();
+    for (routes, listeners) in by_routes {
+        let mut entries: Vec<Entry<'_>> = Vec::new();
+        for key in routes {
+            let rules = fragments
+                .get(key)
+                .into_iter()
+                .flat_map(|fragment| &fragment.rules);
+            for rule in rules {
+                entries.extend(
+                    rule.matches
+                        .iter()
+                        .map(|(rank, conditions)| (rank, conditions, rule, key)),
+                );
+            }
+        }
+        if entries.is_empty() {
+            continue;
+        }
+        entries.sort_by_key(|(rank, ..)| *rank);
+        lint(host, &entries, resources, &mut built.diags);
+        built.tables.push(HttpTable {
+            host: host.to_owned(),
+            listeners,
+            matches: entries.iter().map(http_match).collect(),
+        });
+    }
+    built.tables.sort_by(|a, b| a.listeners.cmp(&b.listeners));
+    built.diags.sort();
+    built.diags.dedup();
+    built
+}
+
+fn http_match((rank, conditions, rule, _): &Entry<'_>) -> HttpMatch {
+    HttpMatch {
+        path: conditions.path.clone(),
+        method: conditions.method.clone(),
+        headers: conditions.headers.clone(),
+        query_params: conditions.query_params.clone(),
+        cookies: conditions.cookies.clone(),
+        rule: rule.name.clone(),
+        index: u32::try_from(rank.at().1).unwrap_or(u32::MAX),
+    }
+}
+
+/// Finds matches that an earlier one leaves nothing to: an equal one, or an expression that takes every path. Others
+/// don't occur: what has fewer conditions on the same path stands later.
+fn lint(host: &str, entries: &[Entry<'_>], resources: &Resources, diags: &mut Vec<Diag>) {
+    if entries.len() < 2 {
+        return;
+    }
+    let mut seen: HashSet<String> = HashSet::with_capacity(entries.len());
+    let mut takes_all: Option<&str> = None;
+    for (rank, conditions, rule, key) in entries {
+        let first = seen.insert(identity(conditions));
+        let by = if first {
+            takes_all
+        } else {
+            Some("an equal match that stands before it")
+        };
+        if let Some(by) = by
+            && let Some(object) = resources.get(key)
+        {
+            let message = format!("on host `{host}` no request reaches it, because of {by}");
+            let field = field_of(object, rank.at());
+            diags.push(object.diag(Severity::Warning, Reason::Unreachable, &field, message));
+        }
+        if takes_everything(conditions) {
+            takes_all = takes_all.or(Some(&rule.name));
+        }
+    }
+}
+
+fn field_of(object: &Object, (rule, index): (usize, usize)) -> String {
+    match object.body() {
+        Body::EdgeRoute(spec) if spec.rules.get(rule).is_some_and(|rule| rule.matches.is_empty()) => {
+            format!("spec.rules[{rule}]")
+        }
+        Body::EdgeRouteV1(_) => v1_field(&format!("spec.rules[{rule}].matches[{index}]")),
+        _ => format!("spec.rules[{rule}].matches[{index}]"),
+    }
+}
+
+fn identity(conditions: &Conditions) -> String {
+    let mut sorted = conditions.clone();
+    for list in [&mut sorted.headers, &mut sorted.query_params, &mut sorted.cookies] {
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    format!("{sorted:?}")
+}
+
+fn takes_everything(conditions: &Conditions) -> bool {
+    let every_path = match &conditions.path {
+        PathMatch::RegularExpression(pattern) => matches!(pattern.as_str(), ".*" | "/.*" | ".+"),
+        PathMatch::Exact(_) | PathMatch::PathPrefix(_) => false,
+    };
+    let conditional = conditions.method.is_some()
+        || !conditions.headers.is_empty()
+        || !conditions.query_params.is_empty()
+        || !conditions.cookies.is_empty();
+    every_path && !conditional
+}

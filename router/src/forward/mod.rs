@@ -1,0 +1,162 @@
+//! One request from its head to its response: accept, decide, filter, forward, record.
+//!
+//! - [`plan`]: everything up to the decision's consequences, in one go and on one index.
+//! - [`attempt`]: tries on endpoints, with time limits and retries.
+//! - [`headers`]: fields of one hop, and forwarding fields.
+//!
+//! Copies to mirrors are made of requests without body only: a copy of a body would either hold the original back at
+//! the pace of the slower side or be kept in memory whole. Requests with one are counted as skipped.
+
+pub mod attempt;
+pub mod headers;
+pub mod plan;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use http::{Response, StatusCode, request};
+use routed_snapshot::index::BackendEntry;
+
+use crate::conn::Connection;
+use crate::http::io::Activity;
+use crate::http::tunnel::{self, Upgrade};
+use crate::http::{Body, Head, HeadEdits};
+use crate::record::Record;
+use crate::respond::Error;
+use crate::worker::Worker;
+use attempt::Try;
+use plan::{Outcome, Route};
+
+/// A mirror that does not answer is given up after this.
+const MIRROR_LIMIT: Duration = Duration::from_secs(10);
+
+const X_ROUTE: HeaderName = HeaderName::from_static("x-routed-route");
+const X_BACKEND: HeaderName = HeaderName::from_static("x-routed-backend");
+const X_SNAPSHOT: HeaderName = HeaderName::from_static("x-routed-snapshot");
+
+/// What surrounds a request.
+#[derive(Debug)]
+pub struct Exchange {
+    /// The connection it came on.
+    pub connection: Rc<Connection>,
+    /// The worker that serves it.
+    pub worker: Rc<Worker>,
+    /// The connection's watch.
+    pub activity: Arc<Activity>,
+    /// The client's promise of a raw stream, for a switch of protocols.
+    pub upgrade: Option<Upgrade>,
+}
+
+/// Serves a request: exactly one response, exactly one record.
+pub async fn serve(mut exchange: Exchange, parts: request::Parts, body: Body) -> Response<Body> {
+    let listener = exchange.connection.listener.clone();
+    let shared = exchange.worker.shared.clone();
+    let peer = exchange.connection.peer.ip().to_canonical();
+    let mut record = Record::new(shared, exchange.activity.clone(), listener, peer);
+    let planned = plan::plan(&exchange, parts, body.is_empty(), &mut record);
+    let outcome = planned.outcome;
+    let answered = match outcome {
+        Outcome::Answer(response) => Ok(*response),
+        Outcome::Fail(error) => Err(error),
+        Outcome::Forward(route) => {
+            forward(&mut exchange, *route, body, planned.body_limit, &mut record).await
+        }
+    };
+    let mut response = answered.unwrap_or_else(|error| {
+        record.reason(error.reason());
+        error.response()
+    });
+    planned.edits.apply(response.headers_mut());
+    if planned.decision_headers {
+        tell_decision(&record, &mut response);
+    }
+    record.status = response.status().as_u16();
+    finish(exchange, response, record)
+}
+
+/// Ties the record to what is left of the exchange: the response body, or the tunnel.
+fn finish(exchange: Exchange, mut response: Response<Body>, record: Box<Record>) -> Response<Body> {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return response.map(|body| body.recorded(record));
+    }
+    let backend = Upgrade::of_response(&mut response);
+    if let (Some(client), Some(backend)) = (exchange.upgrade, backend) {
+        tokio::task::spawn_local(async move {
+            let mut record = record;
+            let (from_client, to_client) = tunnel::run(client, backend).await;
+            record.received.bytes.set(from_client);
+            record.sent(to_client);
+            record.finish();
+        });
+    }
+    response
+}
+
+async fn forward(
+    exchange: &mut Exchange,
+    route: Route,
+    body: Body,
+    body_limit: u64,
+    record: &mut Record,
+) -> Result<Response<Body>, Error> {
+    let worker = &exchange.worker;
+    for mirror in &route.mirrors {
+        let copied = body.is_empty();
+        worker.shared.stats.mirror(copied);
+        if copied {
+            mirror_request(worker.clone(), mirror.clone(), route.head.clone());
+        }
+    }
+    let body = body.metered(record.received.clone(), body_limit);
+    let mut tries = Try {
+        worker,
+        route: &route,
+        record,
+    };
+    let mut response = tries.run(body).await?;
+    let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if switched && !(route.websocket && exchange.upgrade.is_some()) {
+        return Err(Error::UpstreamInvalid);
+    }
+    let protocol = response.headers().get(UPGRADE).cloned();
+    headers::strip_hop_by_hop(response.headers_mut());
+    if switched {
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        if let Some(protocol) = protocol {
+            response.headers_mut().insert(UPGRADE, protocol);
+        }
+    }
+    route.response_edits.apply(response.headers_mut());
+    Ok(response)
+}
+
+/// Sends a copy and throws the answer away.
+fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, head: Head) {
+    tokio::task::spawn_local(async move {
+        let copied = async {
+            let answer = attempt::send(&worker, &backend, &head, &mut Some(Body::empty()), &mut |_| {}).await;
+            if let Ok(response) = answer {
+                response.into_body().drain().await;
+            }
+        };
+        let _ = tokio::time::timeout(MIRROR_LIMIT, copied).await;
+    });
+}
+
+fn tell_decision(record: &Record, response: &mut Response<Body>) {
+    let route = record.rule.as_ref().map(|rule| rule.name.to_string());
+    let backend = record.backend.as_ref().map(|backend| backend.name.to_string());
+    let snapshot = record.snapshot.map(|hash| hash.to_string());
+    let mut edits = HeadEdits::default();
+    for (name, value) in [(X_ROUTE, route), (X_BACKEND, backend), (X_SNAPSHOT, snapshot)] {
+        match value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            Some(value) => edits.set(name, value),
+            None => edits.remove(name),
+        }
+    }
+    edits.apply(response.headers_mut());
+}

@@ -1,0 +1,226 @@
+//! The caches, key folders, and what happens to replaced tables.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use common::{Running, empty, polling, position, put, snapshot, until};
+use routed_snapshot::Index;
+use routed_sources::key_cache::KeyCacheError;
+use routed_sources::{FileConfig, KeyPair, KeyTable, Keys, Offered, Publisher, Refusal, Source};
+
+fn file(path: &Path) -> Source {
+    Source::File(FileConfig {
+        polling: polling(true),
+        ..FileConfig::new(path)
+    })
+}
+
+fn pair(host: &str) -> KeyPair {
+    let certified = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+    KeyPair {
+        fingerprint: routed_snapshot::Hash::of(certified.cert.der()).to_string(),
+        certificate_pem: certified.cert.pem().into_bytes(),
+        key_pem: certified.signing_key.serialize_pem().into_bytes(),
+    }
+}
+
+#[test]
+fn replaced_tables_are_freed_once_no_request_uses_them() {
+    let (mut publisher, live) = Publisher::new();
+    let mut tables: Vec<Weak<Index>> = Vec::new();
+    let mut in_use = None;
+    for number in 0..10_000 {
+        publisher
+            .offer(&snapshot(&number.to_string(), None), false)
+            .unwrap();
+        let table = live.load_full().unwrap();
+        tables.push(Arc::downgrade(&table));
+        if number == 5000 {
+            in_use = Some(table);
+        }
+    }
+    let alive = || tables.iter().filter(|table| table.strong_count() > 0).count();
+    until("two tables alive", || alive() == 2);
+    drop(in_use);
+    until("one table alive", || alive() == 1);
+    assert_eq!(live.status().view().swaps, 10_000);
+}
+
+#[test]
+fn equal_tables_are_counted_and_change_nothing() {
+    let (mut publisher, live) = Publisher::new();
+    let changed = live.changed();
+    assert_eq!(publisher.offer(&snapshot("a", None), false), Ok(Offered::Swapped));
+    assert_eq!(publisher.offer(&snapshot("a", None), false), Ok(Offered::Equal));
+    assert_eq!(*changed.borrow(), 1);
+    let status = live.status().view();
+    assert_eq!((status.swaps, status.no_ops), (1, 1));
+    assert!(serde_json::to_string(&status).unwrap().contains("\"noOps\":1"));
+}
+
+#[test]
+fn an_equal_table_with_a_newer_position_moves_the_position() {
+    let (mut publisher, live) = Publisher::new();
+    publisher
+        .offer(&snapshot("a", Some(position("c", 1))), false)
+        .unwrap();
+    publisher
+        .offer(&snapshot("a", Some(position("c", 9))), false)
+        .unwrap();
+    assert_eq!(live.status().view().position, Some(position("c", 9)));
+    let older = publisher.offer(&snapshot("b", Some(position("c", 5))), false);
+    assert_eq!(older, Err(Refusal::Older));
+    assert_eq!(publisher.offer(&empty(None), false), Err(Refusal::Empty));
+}
+
+#[test]
+fn a_restart_serves_the_cached_table_before_the_source_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, cache) = (
+        folder.path().join("snapshot.json"),
+        folder.path().join("cache.json"),
+    );
+    let held = snapshot("a", Some(position("c", 5)));
+    put(&source, &held.encode());
+    let (mut publisher, live) = Publisher::new();
+    publisher.attach_snapshot_cache(cache.clone());
+    let running = Running::start_with(file(&source), publisher, live, Keys::default());
+    running.until_serves(&held);
+    running.until("the cache", |status| {
+        status
+            .cache
+            .as_ref()
+            .is_some_and(|cache| cache.written_at.is_some())
+    });
+    drop(running);
+    assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o600);
+
+    fs::remove_file(&source).unwrap();
+    let (mut publisher, live) = Publisher::new();
+    publisher.attach_snapshot_cache(cache);
+    assert_eq!(live.load().as_ref().map(|index| index.hash()), Some(held.hash()));
+    let running = Running::start_with(file(&source), publisher, live, Keys::default());
+    running.until("degraded", |status| status.degraded);
+    // The cached position still refuses what is older.
+    put(&source, &snapshot("old", Some(position("c", 4))).encode());
+    running.until("a refusal", |status| status.refusals == 1);
+    put(&source, &snapshot("b", Some(position("c", 6))).encode());
+    running.until_serves(&snapshot("b", None));
+}
+
+#[test]
+fn a_damaged_or_unwritable_cache_costs_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache.json");
+    fs::write(&cache, &snapshot("a", None).encode()[..100]).unwrap();
+    let (mut publisher, live) = Publisher::new();
+    publisher.attach_snapshot_cache(cache.clone());
+    assert!(live.load().is_none());
+    fs::remove_file(&cache).unwrap();
+    // A folder where the file should be: renaming over it fails, for root as well.
+    fs::create_dir(&cache).unwrap();
+    publisher.offer(&snapshot("b", None), false).unwrap();
+    until("the report", || {
+        live.status()
+            .view()
+            .cache
+            .is_some_and(|cache| cache.error.is_some())
+    });
+    assert!(live.load().is_some());
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "a temporary file was left behind");
+}
+
+#[test]
+fn the_key_cache_survives_a_restart_and_is_closed_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("keys");
+    let keys = Keys::with_cache(cache.clone()).unwrap();
+    let table = KeyTable::from([
+        ("shop/a".to_owned(), Arc::new(pair("a.example.com"))),
+        ("shop/b".to_owned(), Arc::new(pair("b.example.com"))),
+    ]);
+    keys.store(table.clone());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&cache), 0o700);
+    for entry in fs::read_dir(&cache).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
+    assert_eq!(*Keys::with_cache(cache.clone()).unwrap().load(), table);
+
+    let mut fewer = table;
+    fewer.remove("shop/a");
+    keys.store(fewer.clone());
+    assert_eq!(*Keys::with_cache(cache.clone()).unwrap().load(), fewer);
+    fs::write(cache.join("damaged.json"), "{").unwrap();
+    assert_eq!(*Keys::with_cache(cache).unwrap().load(), fewer);
+}
+
+#[test]
+fn a_key_cache_open_to_others_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("keys");
+    fs::create_dir(&cache).unwrap();
+    for mode in [0o750, 0o707, 0o755] {
+        fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = Keys::with_cache(cache.clone());
+        assert!(matches!(refused, Err(KeyCacheError::Open { .. })), "{mode:o}");
+    }
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(matches!(
+        Keys::with_cache(file),
+        Err(KeyCacheError::NotAFolder { .. })
+    ));
+}
+
+#[test]
+fn pairs_are_read_from_a_folder_and_a_damaged_one_keeps_its_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, tls) = (folder.path().join("snapshot.json"), folder.path().join("tls"));
+    put(&path, &snapshot("a", None).encode());
+    let write = |name: &str, pair: &KeyPair| {
+        let folder = tls.join("shop").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        put(&folder.join("tls.crt"), &pair.certificate_pem);
+        put(&folder.join("tls.key"), &pair.key_pem);
+    };
+    let first = pair("a.example.com");
+    write("cert", &first);
+    // A mounted Secret reaches its files by links.
+    let second = pair("b.example.com");
+    write("mounted", &second);
+    fs::rename(tls.join("shop/mounted"), tls.join("shop/..1")).unwrap();
+    fs::create_dir(tls.join("shop/mounted")).unwrap();
+    fs::rename(tls.join("shop/..1"), tls.join("shop/mounted/..1")).unwrap();
+    symlink("..1", tls.join("shop/mounted/..data")).unwrap();
+    for file in ["tls.crt", "tls.key"] {
+        symlink(format!("..data/{file}"), tls.join("shop/mounted").join(file)).unwrap();
+    }
+    let running = Running::start(Source::File(FileConfig {
+        polling: polling(true),
+        tls_keys: Some(tls.clone()),
+        ..FileConfig::new(&path)
+    }));
+    let held = |name: &str| running.keys.load().get(name).map(|pair| pair.fingerprint.clone());
+    until("both pairs", || {
+        held("shop/cert") == Some(first.fingerprint.clone())
+            && held("shop/mounted") == Some(second.fingerprint.clone())
+    });
+    put(&tls.join("shop/cert/tls.crt"), b"damaged");
+    running.until("degraded", |status| status.degraded);
+    assert_eq!(held("shop/cert"), Some(first.fingerprint.clone()));
+    let third = pair("c.example.com");
+    write("cert", &third);
+    until("the new pair", || {
+        held("shop/cert") == Some(third.fingerprint.clone())
+    });
+    fs::remove_dir_all(tls.join("shop/cert")).unwrap();
+    until("no pair", || held("shop/cert").is_none());
+    assert_eq!(held("shop/mounted"), Some(second.fingerprint.clone()));
+}
