@@ -160,7 +160,7 @@ fn count_instructions(options: &Decide, index: &Index, facts: &[(Facts<'_>, u64)
         Counter::Valgrind => callgrind::instructions(options).map_err(|error| format!("{error:#}")),
         Counter::Perf => perf::instructions(|| many(index, facts, UNTIMED))
             .map(|count| count as f64 / UNTIMED as f64)
-            .map_err(|error| format!("perf_event_open: {error}")),
+            .map_err(|error| format!("perf_event_open: {error}; --instructions valgrind needs no counter")),
     }
 }
 
