@@ -24,6 +24,11 @@ fn each_folder_is_valid_without_a_warning() {
             .output()
             .expect("routedctl runs");
         let said = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{}: {:?}\n{said}", folder.display(), run.status);
+        assert!(
+            run.status.success(),
+            "{}: {:?}\n{said}",
+            folder.display(),
+            run.status
+        );
     }
 }
