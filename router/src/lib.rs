@@ -1,7 +1,15 @@
 //! The data plane of `routed`: accepts connections, decides each request on the published index, forwards it, and
 //! records it once.
 //!
-//! In reading order (the request path):
+//! The process, in reading order:
+//! - [`args`], [`config`]: what was typed, and what it means.
+//! - [`telemetry`]: the log.
+//! - [`run`]: everything from here to the end of the process.
+//! - `listeners`, `tls`, `workers`, `accept`: from the profile to an accepted connection.
+//! - `admin`: health, metrics, explanations.
+//! - [`drain`]: how it ends.
+//!
+//! The request path, in reading order:
 //! - [`conn`]: what is known of an accepted connection.
 //! - [`shared`], [`worker`]: what all workers share, and what one worker thread owns.
 //! - [`http`]: the seam to the HTTP codecs: [`http::serve_connection`].
@@ -13,15 +21,28 @@
 //! - [`demo`]: backends and resources to try it with.
 #![deny(unsafe_code)]
 
+mod accept;
+mod admin;
+pub mod args;
+pub mod config;
 pub mod conn;
 pub mod demo;
+pub mod drain;
 pub mod filter;
 pub mod forward;
 pub mod http;
+mod listeners;
 pub mod metrics;
 pub mod parse;
+mod process;
+mod process_stats;
 pub mod record;
 pub mod respond;
 pub mod shared;
+pub mod telemetry;
+mod tls;
 pub mod upstream;
 pub mod worker;
+mod workers;
+
+pub use process::run;

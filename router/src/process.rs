@@ -1,0 +1,168 @@
+//! The process from its configuration to its end.
+//!
+//! The calling thread's runtime follows the source, keeps the listeners in line with the profile and serves the admin
+//! interface; requests run on the worker threads.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use routed_snapshot::ir;
+use routed_sources::{Keys, Live, Publisher};
+use tokio::sync::watch;
+
+use crate::admin::{self, Admin};
+use crate::config::Config;
+use crate::drain::{self, Ended, Stop};
+use crate::listeners::Listeners;
+use crate::process_stats::ProcessStats;
+use crate::shared::Shared;
+use crate::workers::Workers;
+
+/// Time between two tries to bind what could not be bound, and between two looks at certificate files.
+const REVISIT: Duration = Duration::from_secs(1);
+
+/// Runs a router until `stop`.
+///
+/// # Errors
+/// Where it can't start: the admin address or the key cache is unusable, or threads can't be made. Once it runs,
+/// nothing but `stop` ends it.
+pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Result<Ended> {
+    let keys = match &config.key_cache {
+        Some(folder) => Keys::with_cache(folder.clone()).context("--key-cache")?,
+        None => Keys::default(),
+    };
+    let (mut publisher, live) = Publisher::new();
+    if let Some(path) = &config.snapshot_cache {
+        publisher.attach_snapshot_cache(path.clone());
+    }
+    let shared = Shared::new(live.clone(), config.profile.clone());
+    let stats = Arc::new(ProcessStats::default());
+    let workers = Workers::start(config.workers, &shared).context("worker threads")?;
+    let open = workers.open().clone();
+    let state = Arc::new(Admin::new(&config, shared.clone(), stats.clone(), open));
+    let admin = admin::start(&config.admin, state.clone())
+        .await
+        .context("--admin-addr")?;
+    announce(&config, &keys);
+    let listeners = Listeners::new(config.profile.clone(), admin, workers, stats);
+
+    let (source_stop, source_stopped) = tokio::sync::oneshot::channel::<()>();
+    let source = config.source.clone().map(|source| {
+        let stopped = async move { drop(source_stopped.await) };
+        tokio::spawn(source.run(publisher, keys.clone(), stopped))
+    });
+    let mut process = Process {
+        profile: config.profile,
+        live,
+        keys,
+        shared,
+        state,
+        listeners,
+    };
+    tokio::select! {
+        never = process.follow() => match never {},
+        () = drain::told(&mut stop, Stop::Drain) => {}
+    }
+    drop(source_stop);
+    let ended = process.drain(&mut stop).await;
+    if let Some(source) = source {
+        // It may be in the middle of a long compile, which ends with the process.
+        source.abort();
+    }
+    Ok(ended)
+}
+
+fn announce(config: &Config, keys: &Keys) {
+    for flag in &config.unused {
+        tracing::warn!(flag, "unused: another source comes first");
+    }
+    if config.source.is_none() {
+        tracing::warn!("no source: set --snapshot-path or --resources; not ready until then");
+    }
+    if config.snapshot_cache.is_some() && config.key_cache.is_none() {
+        tracing::info!("without --key-cache, TLS needs the source after a restart");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        profile = config.profile,
+        workers = config.workers,
+        keys = keys.load().len(),
+        "started"
+    );
+}
+
+/// What the main thread keeps up to date.
+struct Process {
+    profile: String,
+    live: Live,
+    keys: Keys,
+    shared: Arc<Shared>,
+    state: Arc<Admin>,
+    listeners: Listeners,
+}
+
+impl Process {
+    /// Follows the published table for good.
+    async fn follow(&mut self) -> std::convert::Infallible {
+        let mut swapped = self.live.changed();
+        let mut keys_changed = self.keys.changed();
+        let mut revisit = tokio::time::interval(REVISIT);
+        revisit.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        if self.live.load_full().is_some() {
+            self.apply().await;
+        }
+        loop {
+            // What can happen: a new table, new keys, or a second has passed. The channels of both ends live as long
+            // as this loop; should one close all the same, the clock remains.
+            tokio::select! {
+                Ok(()) = swapped.changed() => {
+                    self.shared.on_swap();
+                    self.apply().await;
+                }
+                Ok(()) = keys_changed.changed() => self.apply().await,
+                _ = revisit.tick() => self.revisit().await,
+            }
+        }
+    }
+
+    async fn apply(&mut self) {
+        let Some(profile) = self.present() else { return };
+        self.listeners.apply(&profile, &self.keys.load()).await;
+        self.state.show(self.listeners.view(&profile));
+    }
+
+    async fn revisit(&mut self) {
+        let Some(profile) = self.present() else { return };
+        self.listeners.revisit(&profile, &self.keys.load()).await;
+        self.state.show(self.listeners.view(&profile));
+    }
+
+    /// The profile to run; none before the first table.
+    fn present(&self) -> Option<ir::Profile> {
+        let index = self.live.load_full()?;
+        // Design: where the object doesn't exist, the built-in profile is run.
+        Some(
+            index
+                .profile(&self.profile)
+                .cloned()
+                .unwrap_or_else(ir::Profile::built_in),
+        )
+    }
+
+    async fn drain(&mut self, stop: &mut watch::Receiver<Stop>) -> Ended {
+        let begun = Instant::now();
+        self.state.drain();
+        let limit = self.present().unwrap_or_default().timeouts.drain_ms;
+        tracing::info!(open = self.listeners.open(), limit_ms = limit, "draining");
+        self.listeners.close_all().await;
+        let ended = drain::wait(|| self.listeners.open(), Duration::from_millis(limit), stop).await;
+        let took = begun.elapsed().as_millis();
+        tracing::info!(
+            ?ended,
+            took_ms = u64::try_from(took).unwrap_or(u64::MAX),
+            "drained"
+        );
+        ended
+    }
+}
