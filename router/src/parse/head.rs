@@ -117,6 +117,7 @@ fn authority<'a>(uri: &'a Uri, version: Version, headers: &'a HeaderMap) -> Resu
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 
