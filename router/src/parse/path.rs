@@ -167,6 +167,7 @@ fn hides_dots(segment: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
     use proptest::prelude::*;
