@@ -1,5 +1,6 @@
 //! Golden pairs: `<case>.in.yaml` → `<case>.out.json` (the parts of the snapshot and the diagnostics).
 //! `UPDATE_GOLDEN=1` rewrites the outputs.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 

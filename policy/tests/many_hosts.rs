@@ -1,4 +1,5 @@
 //! The cost of one edit among many routes. Run with `cargo test --release -- --ignored --nocapture`.
+#![allow(clippy::print_stdout, reason = "a measurement")]
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
 //! The schemas take what the compiler takes and refuse what it refuses.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use routed_policy::crds;
 use serde_json::{Value, json};
