@@ -85,10 +85,13 @@ pub async fn serve_connection<IO>(
         limits,
         timeouts,
     };
+    let activity = served.activity.clone();
     match h2 {
         true => served.run_h2(io, drain).await,
         false => served.run_h1(io, drain).await,
     }
+    // A connection that became a tunnel ends with it.
+    activity.quiet().await;
     drop(open);
 }
 

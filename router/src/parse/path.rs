@@ -251,7 +251,8 @@ mod tests {
             let slashes = [EscapedSlashes::Keep, EscapedSlashes::Reject, EscapedSlashes::Decode][slashes as usize];
             let rules = with(merge, slashes);
             if let Ok(once) = normalize(&raw, &rules) {
-                prop_assert_eq!(normalize(&once, &rules).as_deref(), Ok(&*once));
+                let twice = normalize(&once, &rules);
+                prop_assert_eq!(twice.as_deref(), Ok(&*once));
                 prop_assert!(once.split('/').all(|segment| segment != "." && segment != ".."));
             }
         }
