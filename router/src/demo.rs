@@ -14,12 +14,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base64::Engine;
 use bytes::Bytes;
+use clap::Parser;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+
+use crate::args::{Args, Command, ServeArgs};
 
 /// Name and port of each backend, as `deploy/quickstart/backends.yaml` has them.
 const BACKENDS: &[(&str, u16)] = &[("shop", 9101), ("shop-next", 9102), ("api", 9103)];
@@ -105,6 +108,36 @@ impl Demo {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The flags of a router that serves the demo; none is left to the environment that would name another source.
+    ///
+    /// # Errors
+    /// The folder's name is not a text.
+    pub fn serve_args(&self) -> anyhow::Result<ServeArgs> {
+        let folder = self
+            .folder
+            .to_str()
+            .context("the temporary folder's name is not UTF-8")?;
+        let typed = [
+            "routed",
+            "serve",
+            "--resources",
+            folder,
+            "--profile=default/default",
+            "--admin-addr=127.0.0.1:9901",
+            "--poll-interval=200ms",
+            "--log-format=text",
+            "--log-level=warn",
+        ];
+        match Args::try_parse_from(typed)?.command {
+            Command::Serve(mut args) => {
+                args.snapshot_addr = None;
+                args.snapshot_path = None;
+                Ok(*args)
+            }
+            Command::Demo => anyhow::bail!("the demo's flags are not those of a router"),
+        }
     }
 
     /// Tells what to try.
