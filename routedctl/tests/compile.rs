@@ -59,7 +59,7 @@ fn a_snapshot_and_its_resources_explain_alike() {
     );
     let explain = |from: &[&str]| {
         let rest = ["--output", "json", "http://shop.example.com/cart/1"];
-        let done = routedctl(folder.path(), &[&["explain"], from, &rest].concat());
+        let done = routedctl(folder.path(), &[["explain"].as_slice(), from, &rest].concat());
         assert!(done.status.success(), "{done:?}");
         serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap()
     };

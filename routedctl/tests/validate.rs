@@ -50,12 +50,10 @@ fn check(file: &str) {
         return;
     };
     let (line, column) = place.split_once(':').unwrap();
+    let (line, column): (u64, u64) = (line.parse().unwrap(), column.parse().unwrap());
     let found = diags.iter().any(|diag| {
         let at = &diag["place"];
-        diag["reason"] == reason
-            && at["file"] == file
-            && at["line"].to_string() == line
-            && at["column"].to_string() == column
+        diag["reason"] == reason && at["file"] == file && at["line"] == line && at["column"] == column
     });
     assert!(found, "{file}: {json}");
     assert!(said.contains(&format!("[{reason}]")), "{file}: {said}");

@@ -24,6 +24,10 @@ pub enum Command {
     ///
     /// One source is followed: --snapshot-path, else --resources; without either the process is alive, never ready.
     Serve(Box<ServeArgs>),
+    /// Try it: backends that echo what reaches them, resources to edit, and a router before them.
+    ///
+    /// HTTP on 127.0.0.1:8080, HTTPS on 127.0.0.1:8443, admin on 127.0.0.1:9901, backends on 9101 to 9103.
+    Demo,
 }
 
 /// The flags of `routed serve`.

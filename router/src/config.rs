@@ -227,7 +227,10 @@ mod tests {
     fn config(flags: &[&str]) -> Result<Config, Vec<FlagError>> {
         let Command::Serve(args) = Args::try_parse_from(["routed", "serve"].iter().chain(flags))
             .unwrap()
-            .command;
+            .command
+        else {
+            panic!("not serve");
+        };
         Config::new(&args)
     }
 

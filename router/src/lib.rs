@@ -18,6 +18,7 @@
 //! - [`respond`]: each error and its answer.
 //! - [`upstream`]: endpoints and the connections to them.
 //! - [`record`], [`metrics`]: one record per request.
+//! - [`demo`]: backends and resources to try it with.
 #![deny(unsafe_code)]
 
 mod accept;
@@ -25,6 +26,7 @@ mod admin;
 pub mod args;
 pub mod config;
 pub mod conn;
+pub mod demo;
 pub mod drain;
 pub mod filter;
 pub mod forward;

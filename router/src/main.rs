@@ -6,8 +6,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use routed::args::{Args, Command, ServeArgs};
+use routed::args::{Args, Command, LogFormat, LogLevel, ServeArgs};
 use routed::config::Config;
+use routed::demo::Demo;
 use routed::{drain, telemetry};
 
 #[global_allocator]
@@ -19,6 +20,23 @@ const UNUSABLE: u8 = 2;
 fn main() -> ExitCode {
     match Args::parse().command {
         Command::Serve(args) => serve(&args),
+        Command::Demo => demo(),
+    }
+}
+
+fn demo() -> ExitCode {
+    telemetry::start(LogFormat::Text, LogLevel::Warn);
+    let started = Demo::start().and_then(|demo| {
+        demo.greet()?;
+        Ok((demo.serve_args()?, demo))
+    });
+    match started {
+        // The demo's folder lives as long as the router follows it.
+        Ok((args, _demo)) => serve(&args),
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the demo can't start");
+            ExitCode::from(FAILED)
+        }
     }
 }
 

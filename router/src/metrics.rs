@@ -376,6 +376,7 @@ impl fmt::Display for Escaped<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 

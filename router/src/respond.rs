@@ -122,6 +122,7 @@ pub fn answer(status: u16, mut headers: HeaderMap, body: &str) -> Response<Body>
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 

@@ -44,22 +44,7 @@ pub(crate) fn attach(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Fin
             return Attachment::default();
         }
     };
-    let mut listeners = BTreeSet::new();
-    for (at, name) in spec.listeners.iter().enumerate() {
-        if profile.profile.listeners.contains_key(name) {
-            listeners.insert(name);
-        } else {
-            let message = format!("RouterProfile `{}` has no listener `{name}`", key.path());
-            findings.error(
-                Reason::ListenerNotFound,
-                &format!("spec.listeners[{at}]"),
-                message,
-            );
-        }
-    }
-    if spec.listeners.is_empty() {
-        listeners.extend(profile.profile.listeners.keys());
-    }
+    let listeners = listeners(spec, profile, &key, findings);
     if !admits(profile, &key, &namespace, world) {
         let message = format!(
             "RouterProfile `{}` admits no routes of namespace `{namespace}`",
@@ -81,6 +66,32 @@ pub(crate) fn attach(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Fin
             .map(|name| format!("{path}/{name}"))
             .collect(),
     }
+}
+
+/// The listeners that a route names, else all of the profile.
+fn listeners(
+    spec: &EdgeRouteSpec,
+    profile: &ProfileFragment,
+    key: &ObjectKey,
+    findings: &mut Findings<'_>,
+) -> BTreeSet<String> {
+    let mut listeners = BTreeSet::new();
+    for (at, name) in spec.listeners.iter().enumerate() {
+        if profile.profile.listeners.contains_key(name) {
+            listeners.insert(name.clone());
+        } else {
+            let message = format!("RouterProfile `{}` has no listener `{name}`", key.path());
+            findings.error(
+                Reason::ListenerNotFound,
+                &format!("spec.listeners[{at}]"),
+                message,
+            );
+        }
+    }
+    if spec.listeners.is_empty() {
+        listeners.extend(profile.profile.listeners.keys().cloned());
+    }
+    listeners
 }
 
 /// The usable host names. None written means any host; none usable means none.

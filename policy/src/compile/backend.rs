@@ -64,7 +64,29 @@ pub(crate) fn backend(
         }
         None => None,
     };
-    let endpoints = match (&spec.addresses, &spec.service) {
+    let endpoints = endpoints(object, spec, world, findings)?;
+    let ports = || spec.addresses.iter().flatten().map(|address| address.port);
+    let port = spec.service.as_ref().map(|service| service.port).or_else(|| {
+        let first = ports().next()?;
+        ports().all(|port| port == first).then_some(first)
+    });
+    let backend = ir::Backend {
+        hostname: spec.hostname.clone(),
+        port,
+        tls,
+        ..ir::Backend::default()
+    };
+    (!refused).then_some(Pool { backend, endpoints })
+}
+
+/// The endpoints that a Backend names; none where it names nothing.
+fn endpoints(
+    object: &Object,
+    spec: &BackendSpec,
+    world: &World<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<Vec<Endpoint>> {
+    Some(match (&spec.addresses, &spec.service) {
         (Some(_), None) => addresses(spec, findings),
         (None, Some(service)) => {
             let namespace = &object.key().namespace;
@@ -98,19 +120,7 @@ pub(crate) fn backend(
             );
             return None;
         }
-    };
-    let ports = || spec.addresses.iter().flatten().map(|address| address.port);
-    let port = spec.service.as_ref().map(|service| service.port).or_else(|| {
-        let first = ports().next()?;
-        ports().all(|port| port == first).then_some(first)
-    });
-    let backend = ir::Backend {
-        hostname: spec.hostname.clone(),
-        port,
-        tls,
-        ..ir::Backend::default()
-    };
-    (!refused).then_some(Pool { backend, endpoints })
+    })
 }
 
 fn addresses(spec: &BackendSpec, findings: &mut Findings<'_>) -> Vec<Endpoint> {

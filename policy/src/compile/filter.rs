@@ -80,13 +80,8 @@ fn name_of(kind: FilterType) -> &'static str {
     }
 }
 
-fn one<'a>(
-    filter: &'a RouteFilter,
-    field: &str,
-    prefixes_only: bool,
-    filters: &mut Filters<'a>,
-    findings: &mut Findings<'_>,
-) -> Option<()> {
+/// A filter has the member that its type names and no other.
+fn one_member(filter: &RouteFilter, field: &str, findings: &mut Findings<'_>) -> Option<()> {
     let members = [
         (
             "requestHeaderModifier",
@@ -127,6 +122,17 @@ fn one<'a>(
         findings.error(Reason::InvalidFilter, &format!("{field}.{member}"), message);
         return None;
     }
+    Some(())
+}
+
+fn one<'a>(
+    filter: &'a RouteFilter,
+    field: &str,
+    prefixes_only: bool,
+    filters: &mut Filters<'a>,
+    findings: &mut Findings<'_>,
+) -> Option<()> {
+    one_member(filter, field, findings)?;
     let field = |member: &str| format!("{field}.{member}");
     if let Some(edits) = &filter.request_header_modifier {
         filters.request_headers = header_edits(edits, &field("requestHeaderModifier"), findings)?;

@@ -19,6 +19,7 @@ mod filter;
 mod matching;
 mod memo;
 mod profile;
+mod reference;
 mod route;
 mod table;
 mod tls;

@@ -170,20 +170,7 @@ fn listener(
         findings.error(Reason::InvalidValue, &format!("{field}.tls"), message);
         return None;
     }
-    let redirect_to_https = written
-        .redirect_to_https
-        .as_ref()
-        .map(|redirect| RedirectToHttps {
-            port: redirect.port.unwrap_or(443),
-            status: redirect.status_code.unwrap_or(301),
-        });
-    if let Some(redirect) = &redirect_to_https
-        && (https || redirect.port == 0 || !matches!(redirect.status, 301 | 302 | 307 | 308))
-    {
-        let message = "for HTTP listeners; a port, and status 301, 302, 307 or 308";
-        findings.error(Reason::InvalidValue, &format!("{field}.redirectToHttps"), message);
-        return None;
-    }
+    let redirect_to_https = redirect_to_https(written, field, findings)?;
     Some(Listener {
         address: address.to_string(),
         port: written.port,
@@ -194,6 +181,31 @@ fn listener(
             .map(|_| listener_tls(object, written, field, world, keys, findings)),
         redirect_to_https,
     })
+}
+
+/// The outer option is none where the redirect is invalid.
+fn redirect_to_https(
+    written: &ListenerSpec,
+    field: &str,
+    findings: &mut Findings<'_>,
+) -> Option<Option<RedirectToHttps>> {
+    let redirect = written
+        .redirect_to_https
+        .as_ref()
+        .map(|redirect| RedirectToHttps {
+            port: redirect.port.unwrap_or(443),
+            status: redirect.status_code.unwrap_or(301),
+        });
+    if let Some(redirect) = &redirect
+        && (written.protocol == ListenerProtocolSpec::Https
+            || redirect.port == 0
+            || !matches!(redirect.status, 301 | 302 | 307 | 308))
+    {
+        let message = "for HTTP listeners; a port, and status 301, 302, 307 or 308";
+        findings.error(Reason::InvalidValue, &format!("{field}.redirectToHttps"), message);
+        return None;
+    }
+    Some(redirect)
 }
 
 /// A certificate in error is left out; the listener serves with the others.

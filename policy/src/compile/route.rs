@@ -3,18 +3,18 @@
 //! A rule in error stays where it is and answers 500: what it would have caught must not fall through to a broader
 //! rule. Only a match that can't be compiled at all is left out, since nothing is known of what it would have caught.
 
-use routed_snapshot::ir::{Action, Mirror, Retry, Rule, RuleTimeouts, Target, WeightedBackend};
+use routed_snapshot::ir::{Action, Retry, Rule, RuleTimeouts};
 
 use super::attach::{Attachment, attach};
-use super::backend::{backend_name, port_of, service_name};
 use super::check;
 use super::filter::{Filters, filters};
 use super::matching::{Conditions, Rank, conditions};
+use super::reference::{mirror, share};
 use super::world::{Findings, World};
 use crate::diag::{Diag, Reason};
-use crate::kinds::edge_route::{BackendRef, EdgeRouteSpec, PathType, RequestMirror, RouteMatch, RouteRule};
+use crate::kinds::edge_route::{BackendRef, EdgeRouteSpec, PathType, RouteMatch, RouteRule};
 use crate::kinds::{edge_route, edge_route_v1};
-use crate::resources::{Body, Kind, Object, ObjectKey};
+use crate::resources::{Body, Object};
 
 /// Most rules of a route, matches of a rule, backends of a rule.
 const MAX_ENTRIES: usize = 64;
@@ -275,173 +275,6 @@ fn action(
         return fail(Reason::NoBackends);
     }
     Action::Forward { backends }
-}
-
-fn share(
-    written: &BackendRef,
-    field: &str,
-    world: &World<'_>,
-    findings: &mut Findings<'_>,
-) -> WeightedBackend {
-    let mut target = match target(&Reference::from(written), field, world, findings) {
-        Ok(name) => Target::Backend(name),
-        Err(reason) => Target::Invalid(reason.to_string()),
-    };
-    let mut weight = written.weight.unwrap_or(1);
-    if weight > 1_000_000 {
-        findings.error(Reason::InvalidValue, &format!("{field}.weight"), "0 to 1000000");
-        weight = 1_000_000;
-        target = Target::Invalid(Reason::InvalidValue.to_string());
-    }
-    let mut refused = None;
-    for (at, filter) in written.filters.iter().enumerate() {
-        if filter.request_header_modifier.is_none() && filter.response_header_modifier.is_none() {
-            let message = "a backend takes RequestHeaderModifier and ResponseHeaderModifier only";
-            findings.error(Reason::InvalidFilter, &format!("{field}.filters[{at}]"), message);
-            refused = Some(());
-        }
-    }
-    let filters = match refused {
-        Some(()) => None,
-        None => filters(&written.filters, &format!("{field}.filters"), false, findings),
-    };
-    let filters = filters.unwrap_or_else(|| {
-        target = Target::Invalid(Reason::InvalidFilter.to_string());
-        Filters::default()
-    });
-    WeightedBackend {
-        weight,
-        target,
-        request_headers: filters.request_headers,
-        response_headers: filters.response_headers,
-    }
-}
-
-/// A reference as both backends and mirrors write it.
-struct Reference<'a> {
-    service: Option<&'a str>,
-    port: Option<u16>,
-    backend: Option<&'a str>,
-    namespace: Option<&'a str>,
-}
-
-impl<'a> From<&'a BackendRef> for Reference<'a> {
-    fn from(written: &'a BackendRef) -> Reference<'a> {
-        Reference {
-            service: written.service.as_deref(),
-            port: written.port,
-            backend: written.backend.as_deref(),
-            namespace: written.namespace.as_deref(),
-        }
-    }
-}
-
-/// The snapshot's name of what is referred to.
-fn target(
-    reference: &Reference<'_>,
-    field: &str,
-    world: &World<'_>,
-    findings: &mut Findings<'_>,
-) -> Result<String, Reason> {
-    let own = findings.object.key().namespace.as_str();
-    let mut refuse = |reason: Reason, member: &str, message: String| {
-        let field = if member.is_empty() {
-            field.to_owned()
-        } else {
-            format!("{field}.{member}")
-        };
-        findings.error(reason, &field, message);
-        Err(reason)
-    };
-    if reference.namespace.is_some_and(|namespace| namespace != own) {
-        let message = "backends of other namespaces are not allowed yet".to_owned();
-        return refuse(Reason::CrossNamespace, "namespace", message);
-    }
-    let usable = |name: &str| {
-        world.get(Kind::Backend, own, name)?;
-        Some(world.backend_is_usable(&ObjectKey::new(Kind::Backend, Some(own), name)))
-    };
-    match (reference.service, reference.backend) {
-        (None, Some(name)) => match usable(name) {
-            Some(true) => Ok(backend_name(own, name)),
-            Some(false) => refuse(
-                Reason::BackendNotFound,
-                "backend",
-                format!("Backend `{own}/{name}` is in error"),
-            ),
-            None => refuse(
-                Reason::BackendNotFound,
-                "backend",
-                format!("no Backend `{own}/{name}`"),
-            ),
-        },
-        (Some(name), None) => match world.get(Kind::Service, own, name).map(|object| object.body()) {
-            Some(Body::Service(service)) => match reference.port {
-                None => refuse(Reason::InvalidValue, "", "a `service` needs a `port`".into()),
-                Some(port) if port_of(service, port).is_some() => Ok(service_name(own, name, port)),
-                Some(port) => refuse(
-                    Reason::ServiceNotFound,
-                    "port",
-                    format!("Service `{own}/{name}` has no TCP port {port}"),
-                ),
-            },
-            _ => match usable(name) {
-                Some(true) => Ok(backend_name(own, name)),
-                Some(false) => refuse(
-                    Reason::BackendNotFound,
-                    "service",
-                    format!("Backend `{own}/{name}` is in error"),
-                ),
-                None => refuse(
-                    Reason::ServiceNotFound,
-                    "service",
-                    format!("no Service (and no Backend) `{own}/{name}`"),
-                ),
-            },
-        },
-        _ => refuse(
-            Reason::InvalidValue,
-            "",
-            "one of `service` and `backend` is needed".into(),
-        ),
-    }
-}
-
-fn mirror(
-    written: &RequestMirror,
-    field: &str,
-    world: &World<'_>,
-    findings: &mut Findings<'_>,
-) -> Option<Mirror> {
-    let reference = Reference {
-        service: written.backend.service.as_deref(),
-        port: written.backend.port,
-        backend: written.backend.backend.as_deref(),
-        namespace: written.backend.namespace.as_deref(),
-    };
-    let backend = target(&reference, &format!("{field}.backend"), world, findings).ok()?;
-    let (numerator, denominator) = match (written.percent, &written.fraction) {
-        (None, None) => (100, 100),
-        (Some(percent), None) => (percent, 100),
-        (None, Some(fraction)) => (fraction.numerator, fraction.denominator.unwrap_or(100)),
-        (Some(_), Some(_)) => {
-            findings.error(
-                Reason::InvalidFilter,
-                field,
-                "`percent` and `fraction` exclude one another",
-            );
-            return None;
-        }
-    };
-    if denominator == 0 || numerator > denominator {
-        findings.error(Reason::InvalidFilter, field, "a share is between 0 and 1");
-        return None;
-    }
-    Some(Mirror {
-        backend,
-        numerator,
-        denominator,
-    })
 }
 
 fn timeouts(written: &RouteRule, field: &str, findings: &mut Findings<'_>) -> Result<RuleTimeouts, Reason> {

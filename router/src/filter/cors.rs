@@ -121,6 +121,7 @@ fn matches_origin(pattern: &str, origin: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 

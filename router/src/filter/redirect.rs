@@ -68,6 +68,7 @@ fn absolute(scheme: &str, host: &str, port: u16, path: &str, query: Option<&str>
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
     use routed_snapshot::ir::PathModifier;

@@ -43,6 +43,7 @@ pub fn backend_host(backend: &Backend) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
     use routed_snapshot::ir::BackendTls;

@@ -134,7 +134,8 @@ pub async fn send(
                 result => return result.map_err(error_of),
             }
         }
-        let connected = connect(endpoints, &backend.config, address, limit).await;
+        // Rare, and large: kept out of the future of every request.
+        let connected = Box::pin(connect(endpoints, &backend.config, address, limit)).await;
         worker.shared.stats.upstream_connect(connected.is_some());
         if let Some(sender) = connected {
             return once(worker, sender, key, head, body).await.map_err(error_of);

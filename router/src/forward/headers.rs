@@ -249,6 +249,7 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 

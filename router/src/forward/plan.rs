@@ -258,16 +258,7 @@ impl Planner<'_> {
             &asked.authority,
             connection.listener.port,
         );
-        let mut request_edits = HeadEdits::default();
-        let mut response_edits = HeadEdits::default();
-        if let Some(extras) = extras {
-            request_edits.extend_from(&extras.request_headers);
-            response_edits.extend_from(&extras.response_headers);
-        }
-        if let Some(edits) = &target.edits {
-            request_edits.extend_from(&edits.0);
-            response_edits.extend_from(&edits.1);
-        }
+        let (request_edits, response_edits) = edits_of(extras, target);
         let change = extras.and_then(|extras| extras.rewrite.as_ref());
         let host = change.and_then(|change| match change.host_from_backend {
             true => rewrite::backend_host(&backend.config),
@@ -282,14 +273,7 @@ impl Planner<'_> {
         }
         let prefix = matched.and_then(|matched| matched.prefix);
         let path = change.and_then(|change| change.path.as_ref());
-        let mut uri = match path {
-            Some(modifier) => rewrite::path(&asked.path, prefix, modifier),
-            None => asked.path,
-        };
-        if let Some(query) = &asked.query {
-            uri.push('?');
-            uri.push_str(query);
-        }
+        let uri = new_target(asked.path, asked.query.as_deref(), prefix, path);
         Ok(Route {
             backend: backend.clone(),
             head: Head {
@@ -316,6 +300,38 @@ impl Planner<'_> {
             .filter_map(|(_, backend)| self.index.backend(*backend).cloned())
             .collect()
     }
+}
+
+/// Edits of request and response: the rule's, then the share's.
+fn edits_of(extras: Option<&RuleExtras>, target: &WeightedTarget) -> (HeadEdits, HeadEdits) {
+    let (mut request, mut response) = (HeadEdits::default(), HeadEdits::default());
+    if let Some(extras) = extras {
+        request.extend_from(&extras.request_headers);
+        response.extend_from(&extras.response_headers);
+    }
+    if let Some(edits) = &target.edits {
+        request.extend_from(&edits.0);
+        response.extend_from(&edits.1);
+    }
+    (request, response)
+}
+
+/// The target that is sent: the path, rewritten where the rule says so, and the query as it came.
+fn new_target(
+    path: String,
+    query: Option<&str>,
+    prefix: Option<&str>,
+    modifier: Option<&ir::PathModifier>,
+) -> String {
+    let mut target = match modifier {
+        Some(modifier) => rewrite::path(&path, prefix, modifier),
+        None => path,
+    };
+    if let Some(query) = query {
+        target.push('?');
+        target.push_str(query);
+    }
+    target
 }
 
 fn located(

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// What the client is doing.
@@ -23,6 +24,7 @@ pub struct Activity {
     since: AtomicU64,
     /// Whether a head is due: its first bytes have arrived, or the connection is new.
     head: AtomicBool,
+    ended: Notify,
 }
 
 /// What a client was too slow with.
@@ -42,6 +44,7 @@ impl Activity {
             in_flight: AtomicU32::new(0),
             since: AtomicU64::new(0),
             head: AtomicBool::new(true),
+            ended: Notify::new(),
         })
     }
 
@@ -55,6 +58,14 @@ impl Activity {
     pub fn end(&self) {
         self.in_flight.fetch_sub(1, Relaxed);
         self.restart(false);
+        self.ended.notify_one();
+    }
+
+    /// Waits until no request is in flight: the last tunnel has ended.
+    pub async fn quiet(&self) {
+        while self.in_flight.load(Relaxed) > 0 {
+            self.ended.notified().await;
+        }
     }
 
     fn restart(&self, head: bool) {

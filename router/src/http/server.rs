@@ -85,10 +85,13 @@ pub async fn serve_connection<IO>(
         limits,
         timeouts,
     };
+    let activity = served.activity.clone();
     match h2 {
         true => served.run_h2(io, drain).await,
         false => served.run_h1(io, drain).await,
     }
+    // A connection that became a tunnel ends with it.
+    activity.quiet().await;
     drop(open);
 }
 
@@ -164,7 +167,8 @@ impl Served {
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (head, idle) = self.head_and_idle();
+        // Any frame looks like the beginning of a head here, so only the idle limit applies.
+        let (_, idle) = self.head_and_idle();
         let streams = self.limits.http2_streams;
         // A list counts 32 bytes a line more than its text (RFC 9113 §6.5.2); the checks of our own come after.
         let list = self.limits.header_bytes * 2 + self.limits.target_bytes + 32 * self.limits.header_count;
@@ -190,7 +194,7 @@ impl Served {
         loop {
             tokio::select! {
                 _ = serving.as_mut() => return,
-                _ = activity.overdue(head, idle) => match closing {
+                _ = activity.overdue(idle, idle) => match closing {
                     false => {
                         closing = true;
                         serving.as_mut().graceful_shutdown();

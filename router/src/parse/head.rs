@@ -117,6 +117,7 @@ fn authority<'a>(uri: &'a Uri, version: Version, headers: &'a HeaderMap) -> Resu
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 
@@ -143,7 +144,14 @@ mod tests {
 
     #[test]
     fn one_authority_counts() {
-        let table: &[(&str, &str, Version, &[&str], Result<&str, u16>)] = &[
+        type Case = (
+            &'static str,
+            &'static str,
+            Version,
+            &'static [&'static str],
+            Result<&'static str, u16>,
+        );
+        let table: &[Case] = &[
             ("GET", "/x", Version::HTTP_11, &["A.b:81"], Ok("A.b:81 a.b /x")),
             ("GET", "/x", Version::HTTP_11, &[], Err(400)),
             ("GET", "/x", Version::HTTP_11, &["a", "a"], Err(400)),

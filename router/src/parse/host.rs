@@ -46,12 +46,14 @@ fn registered_name(name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 
     #[test]
     fn an_authority_is_read_or_refused() {
-        let table: &[(&str, Option<(&str, Option<u16>)>)] = &[
+        type Case = (&'static str, Option<(&'static str, Option<u16>)>);
+        let table: &[Case] = &[
             ("app.example.com", Some(("app.example.com", None))),
             ("APP.EXAMPLE.COM:8443", Some(("app.example.com", Some(8443)))),
             ("app.example.com.", Some(("app.example.com", None))),

@@ -82,6 +82,7 @@ fn pick(endpoints: &[EndpointEntry], n: u64) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
 

@@ -1,0 +1,67 @@
+//! What the fuzz targets call: properties of parsing that hold for any input. They panic where one does not hold.
+
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Uri, Version};
+use routed_snapshot::ir::{EscapedSlashes, Limits, Normalization};
+
+use super::{head, path};
+
+/// The one form of a path stays as it is, and holds no dot segment.
+pub fn path(raw: &str) {
+    for escaped_slashes in [
+        EscapedSlashes::Keep,
+        EscapedSlashes::Reject,
+        EscapedSlashes::Decode,
+    ] {
+        for merge_slashes in [false, true] {
+            let rules = Normalization {
+                merge_slashes,
+                escaped_slashes,
+            };
+            let Ok(once) = path::normalize(raw, &rules) else {
+                continue;
+            };
+            assert!(once.starts_with('/'), "{raw:?} became {once:?}");
+            assert!(
+                once.split('/').all(|segment| segment != "." && segment != ".."),
+                "{raw:?} became {once:?}"
+            );
+            assert_eq!(path::normalize(&once, &rules).as_deref(), Ok(&*once), "{raw:?}");
+        }
+    }
+}
+
+/// A head of lines (method, target, fields) is accepted with a clean host and path, or refused.
+pub fn head(input: &[u8]) {
+    let mut lines = input.split(|byte| *byte == b'\n');
+    let (Some(method), Some(target)) = (lines.next(), lines.next()) else {
+        return;
+    };
+    let (Ok(method), Ok(uri)) = (Method::from_bytes(method), Uri::try_from(target)) else {
+        return;
+    };
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let mut halves = line.splitn(2, |byte| *byte == b':');
+        let name = halves.next().map(HeaderName::from_bytes);
+        let value = halves.next().map(HeaderValue::from_bytes);
+        if let (Some(Ok(name)), Some(Ok(value))) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+        let (limits, rules) = (Limits::default(), Normalization::default());
+        if let Ok(target) = head::check(&method, &uri, version, &headers, &limits, &rules) {
+            let name = &target.host.name;
+            assert!(
+                name.is_ascii() && !name.contains(['/', '@', ',', ' ']),
+                "{name:?}"
+            );
+            assert!(
+                target.path == "*" || target.path.starts_with('/'),
+                "{:?}",
+                target.path
+            );
+        }
+    }
+}
