@@ -38,14 +38,6 @@ pub(super) fn metrics(admin: &Admin) -> String {
         help,
         stats.bind_errors.get(),
     );
-    let help = "Open client connections.";
-    one(
-        &mut out,
-        "routed_connections_open",
-        "gauge",
-        help,
-        admin.open.count() as u64,
-    );
     process(&mut out);
     out
 }

@@ -236,7 +236,10 @@ impl Listeners {
             context: Arc::new(ListenerContext {
                 name: self.full_name(name),
                 profile: self.profile.clone(),
-                port: listener.port,
+                port: match held {
+                    Some(held) if listener.port == 0 => held.address.port(),
+                    _ => listener.port,
+                },
                 https: terminator.is_some(),
             }),
             tls: terminator.clone(),
@@ -254,12 +257,16 @@ impl Listeners {
     fn open_place(
         &mut self,
         place: &Place,
-        target: Target,
+        mut target: Target,
         drain: watch::Sender<bool>,
     ) -> Result<(), String> {
         let sockets = bind::bind(place.address, self.workers.count())
             .map_err(|error| format!("{}: {}", place.address, bind::explain(&error)))?;
         let address = sockets.address;
+        if place.address.port() == 0 {
+            // Redirects and `X-Forwarded-Port` name the port that clients use.
+            Arc::make_mut(&mut target.context).port = address.port();
+        }
         tracing::info!(listener = target.context.name, %address, "listening");
         let tls = target.tls.clone();
         let target = Arc::new(ArcSwap::from_pointee(target));

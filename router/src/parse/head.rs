@@ -37,6 +37,10 @@ pub fn check(
     if matches!(*method, Method::CONNECT | Method::TRACE) {
         return Err(Error::Method);
     }
+    if uri.scheme().is_none() && uri.authority().is_some() {
+        // `GET example.com` (RFC 9112 §3.2.3): what is meant for CONNECT names no resource.
+        return Err(Error::BadRequest("the target is not a path"));
+    }
     let authority = authority(uri, version, headers)?;
     let host = match authority {
         "" if version == Version::HTTP_10 => host::Host {

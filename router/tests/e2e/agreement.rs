@@ -30,7 +30,6 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
     own["metadata"]["namespace"] = json!("e2e");
     own["metadata"]["name"] = json!("own");
     let folder = Folder::new(&[own]);
-    folder.put_text("case.yaml", "");
     let router = crate::harness::Launch::resources(&folder.dir())
         .switch("--allow-empty")
         .flag("--profile", "e2e/own")
@@ -40,7 +39,11 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read(file).unwrap();
         let text = String::from_utf8_lossy(&text);
-        folder.put_text("case.yaml", &text);
+        // A name of its own: of a file that was readable before, the last good documents would stay.
+        folder.put_text(&format!("case-{number}.yaml"), &text);
+        if number > 0 {
+            folder.remove(&format!("case-{}.yaml", number - 1));
+        }
         // A route of its own in each round: the hash to wait for is new whatever the case holds.
         folder.put(
             "marker.yaml",
@@ -59,7 +62,8 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
             .filter(|diag| diag.severity == routed_policy::Severity::Error)
             .count();
         let warnings = report.diags.len() - errors;
-        router.wait_hash(&report.snapshot.hash().to_string());
+        let hash = report.snapshot.hash().to_string();
+        wait_until(&format!("{name}: the compiled table"), || router.hash() == hash);
         let wanted = (errors as u64, warnings as u64);
         wait_until(&format!("{name}: {wanted:?} errors and warnings"), || {
             (router.number("errors"), router.number("warnings")) == wanted

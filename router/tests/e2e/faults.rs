@@ -69,7 +69,7 @@ fn faults() -> Vec<(&'static str, Value, bool)> {
             "a bad pattern",
             json!([{"matches": [{"path": {"type": "RegularExpression", "value": "("}}],
             "backends": to_a()}]),
-            false,
+            true,
         ),
         (
             "weights of 0",
@@ -80,7 +80,7 @@ fn faults() -> Vec<(&'static str, Value, bool)> {
             "a header name with a blank",
             json!([{"matches": [{"headers": [{"name": "x y", "value": "1"}]}],
             "backends": to_a()}]),
-            false,
+            true,
         ),
         (
             "too many matches",
