@@ -38,10 +38,10 @@ pub(super) fn metrics(admin: &Admin) -> String {
         help,
         stats.bind_errors.get(),
     );
-    let help = "Open client connections.";
+    let help = "Sockets accepted and not closed yet, handshakes included.";
     one(
         &mut out,
-        "routed_connections_open",
+        "routed_client_sockets_open",
         "gauge",
         help,
         admin.open.count() as u64,
