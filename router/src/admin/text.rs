@@ -38,6 +38,14 @@ pub(super) fn metrics(admin: &Admin) -> String {
         help,
         stats.bind_errors.get(),
     );
+    let help = "Sockets accepted and not closed yet, handshakes included.";
+    one(
+        &mut out,
+        "routed_client_sockets_open",
+        "gauge",
+        help,
+        admin.open.count() as u64,
+    );
     process(&mut out);
     out
 }

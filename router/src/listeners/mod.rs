@@ -47,6 +47,13 @@ struct Bound {
     drain: watch::Sender<bool>,
 }
 
+impl Drop for Bound {
+    /// However a listener goes (a removal may be cut short by the drain), its connections are told.
+    fn drop(&mut self) {
+        self.drain.send_replace(true);
+    }
+}
+
 /// The listeners as people see them.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct ListenersView {
@@ -298,7 +305,6 @@ impl Listeners {
             return;
         };
         self.workers.remove(bound.id).await;
-        bound.drain.send_replace(true);
         tracing::info!(listener = bound.target.load().context.name, address = %bound.address, "closed");
     }
 }
