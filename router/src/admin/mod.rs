@@ -2,7 +2,7 @@
 //!
 //! - [`serve`]: sockets and connections.
 //! - [`answer`]: what each path answers.
-//! - [`explain`]: `/explain`.
+//! - [`explain`] answers `/explain`.
 //! - [`text`]: metrics of the process.
 //!
 //! It has an address of its own, by default on the loopback, and never shares a data port: who can reach the edge

@@ -37,6 +37,9 @@ struct Place {
     name: Option<String>,
 }
 
+/// Where each listener of a profile belongs, with its name.
+type Wanted<'p> = BTreeMap<Place, (&'p str, &'p ir::Listener)>;
+
 /// A bound listener.
 #[derive(Debug)]
 struct Bound {
@@ -184,14 +187,8 @@ impl Listeners {
     }
 
     /// Where each listener belongs, and which can't be bound whatever the system says.
-    fn places<'p>(
-        &self,
-        profile: &'p ir::Profile,
-    ) -> (
-        BTreeMap<Place, (&'p str, &'p ir::Listener)>,
-        BTreeMap<String, String>,
-    ) {
-        let mut wanted: BTreeMap<Place, (&str, &ir::Listener)> = BTreeMap::new();
+    fn places<'p>(&self, profile: &'p ir::Profile) -> (Wanted<'p>, BTreeMap<String, String>) {
+        let mut wanted: Wanted<'p> = BTreeMap::new();
         let mut problems = BTreeMap::new();
         for (name, listener) in &profile.listeners {
             let Ok(ip) = listener.address.parse::<IpAddr>() else {
