@@ -74,7 +74,7 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
             .filter(|diag| diag.severity == routed_policy::Severity::Error)
         {
             assert!(
-                !diag.message.is_empty() && !diag.kind.is_empty(),
+                !diag.message.is_empty() && diag.place.is_some(),
                 "{name}: {diag:?}"
             );
         }

@@ -54,7 +54,11 @@ fn strangers_cannot_create_time_series() {
                 _ => noise.word().to_uppercase(),
             };
             let (host, path, agent, name) = (noise.word(), noise.word(), noise.word(), noise.word());
-            let domain = if noise.next() % 2 == 0 { ".example" } else { "" };
+            let domain = if noise.next().is_multiple_of(2) {
+                ".example"
+            } else {
+                ""
+            };
             let request = format!(
                 "{method} /{path} HTTP/1.1\r\nHost: {host}{domain}\r\nUser-Agent: {agent}\r\nX-{name}: {agent}\r\n\r\n"
             );
