@@ -24,6 +24,7 @@ pub struct Activity {
     since: AtomicU64,
     /// Whether a head is due: its first bytes have arrived, or the connection is new.
     head: AtomicBool,
+    begun: Notify,
     ended: Notify,
 }
 
@@ -44,6 +45,7 @@ impl Activity {
             in_flight: AtomicU32::new(0),
             since: AtomicU64::new(0),
             head: AtomicBool::new(true),
+            begun: Notify::new(),
             ended: Notify::new(),
         })
     }
@@ -52,6 +54,12 @@ impl Activity {
     pub fn begin(&self) {
         self.in_flight.fetch_add(1, Relaxed);
         self.head.store(false, Relaxed);
+        self.begun.notify_one();
+    }
+
+    /// Waits for the first request; returns at once where there has been one. For one caller.
+    pub async fn first_request(&self) {
+        self.begun.notified().await;
     }
 
     /// A request is done.

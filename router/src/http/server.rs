@@ -24,6 +24,9 @@ use crate::conn::Connection;
 use crate::forward::{self, Exchange};
 use crate::worker::Worker;
 
+/// How long a connection without a request yet may go on after the drain begins: its first one may be on its way.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(500);
+
 /// Read buffer of a connection beyond the head limit.
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -65,6 +68,7 @@ pub async fn serve_connection<IO>(
         None => {
             let head = Duration::from_millis(timeouts.request_head_ms);
             tokio::select! {
+                biased;
                 sniffed = io.sniff_h2() => match sniffed {
                     Ok(h2) => h2,
                     Err(_) => return,
@@ -73,8 +77,7 @@ pub async fn serve_connection<IO>(
                     let _ = io.write_all(REQUEST_TIMEOUT).await;
                     return;
                 }
-                // A client of which nothing has come yet loses nothing.
-                _ = drain.wait_for(|drain| *drain) => return,
+                () = drained(&mut drain, &activity) => return,
             }
         }
     };
@@ -93,6 +96,13 @@ pub async fn serve_connection<IO>(
     // A connection that became a tunnel ends with it.
     activity.quiet().await;
     drop(open);
+}
+
+/// Waits until the connection is to end. hyper closes one that has not read a request yet at once, with whatever is
+/// on its way, so that one is given a little time.
+async fn drained(drain: &mut watch::Receiver<bool>, activity: &Activity) {
+    let _ = drain.wait_for(|drain| *drain).await;
+    let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, activity.first_request()).await;
 }
 
 fn settings(worker: &Worker) -> (Limits, Timeouts) {
@@ -144,6 +154,7 @@ impl Served {
         let mut draining = false;
         loop {
             tokio::select! {
+                biased;
                 _ = &mut serving => return,
                 overdue = self.activity.overdue(head, idle) => {
                     // No request is in flight, so the stream is ours.
@@ -155,7 +166,7 @@ impl Served {
                     }
                     return;
                 }
-                _ = drain.wait_for(|drain| *drain), if !draining => {
+                () = drained(&mut drain, &self.activity), if !draining => {
                     draining = true;
                     Pin::new(&mut serving).graceful_shutdown();
                 }
@@ -193,6 +204,7 @@ impl Served {
         let mut closing = false;
         loop {
             tokio::select! {
+                biased;
                 _ = serving.as_mut() => return,
                 _ = activity.overdue(idle, idle) => match closing {
                     false => {
@@ -204,7 +216,7 @@ impl Served {
                     }
                     true => return,
                 },
-                _ = drain.wait_for(|drain| *drain), if !closing => {
+                () = drained(&mut drain, &activity), if !closing => {
                     closing = true;
                     serving.as_mut().graceful_shutdown();
                 }
@@ -223,5 +235,28 @@ impl Served {
             upgrade: upgrade.map(super::tunnel::Upgrade::new),
         };
         Ok(forward::serve(exchange, parts, Body::incoming(incoming)).await)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_request_may_still_come_when_the_drain_begins() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(async {
+            let (_sender, mut drain) = watch::channel(true);
+            let activity = Activity::new();
+            let began = tokio::time::Instant::now();
+            drained(&mut drain, &activity).await;
+            assert!(began.elapsed() >= FIRST_REQUEST_GRACE);
+            activity.begin();
+            let soon = tokio::time::timeout(FIRST_REQUEST_GRACE / 2, drained(&mut drain, &activity));
+            soon.await.unwrap();
+        });
     }
 }

@@ -102,8 +102,7 @@ fn explain_tells_why_each_candidate_lost() {
     ]);
     let router = Router::over(&folder);
     assert_eq!(get(router.http(), "shop.example", "/cart").who(), "a");
-    let reply =
-        router.admin("/explain?url=http%3A%2F%2Fshop.example%2Fcart&method=GET");
+    let reply = router.admin("/explain?url=http%3A%2F%2Fshop.example%2Fcart&method=GET");
     assert_eq!(reply.status, 200, "{}", reply.text());
     let text = reply.text();
     assert!(
