@@ -6,7 +6,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use http::header::{CONNECTION, FORWARDED, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, COOKIE, FORWARDED, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use routed_snapshot::ir::TrustedProxies;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -178,6 +180,21 @@ pub fn set_forwarded(headers: &mut HeaderMap, origin: &Origin, peer: SocketAddr,
     }
 }
 
+/// Joins the lines that HTTP/2 cuts cookies into for its compression; HTTP/1.1 knows one line only (RFC 9113 §8.2.3).
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let crumbs: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if crumbs.len() < 2 {
+        return;
+    }
+    if let Ok(cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(COOKIE, cookie);
+    }
+}
+
 /// Whether a request asks for a WebSocket, the one switch of protocols that is passed on.
 pub fn wants_websocket(headers: &HeaderMap) -> bool {
     let named = headers.get(UPGRADE).is_some_and(|value| {
@@ -318,6 +335,18 @@ mod tests {
         assert_eq!(chain, ["1.2.3.4, 8.8.8.8, 10.1.1.1, 10.0.0.1"]);
         assert_eq!(lines[PROTO], "https");
         assert_eq!(lines[HOST], "front.example");
+    }
+
+    #[test]
+    fn cookie_lines_become_one() {
+        let mut lines = headers(&[
+            ("cookie", "a=1"),
+            ("x", "y"),
+            ("cookie", "b=2; c=3"),
+            ("cookie", "d"),
+        ]);
+        join_cookies(&mut lines);
+        assert_eq!(lines, headers(&[("cookie", "a=1; b=2; c=3; d"), ("x", "y")]));
     }
 
     #[test]

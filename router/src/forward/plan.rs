@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::header::{HOST, HeaderValue, LOCATION, UPGRADE};
-use http::{HeaderMap, Response, request};
+use http::{HeaderMap, Response, Version, request};
 use routed_snapshot::decision::Matched;
 use routed_snapshot::index::{BackendEntry, RuleExtras, WeightedTarget};
 use routed_snapshot::ir::{self, Profile};
@@ -118,7 +118,7 @@ struct Request {
 impl Planner<'_> {
     fn run(
         &self,
-        parts: request::Parts,
+        mut parts: request::Parts,
         record: &mut Record,
         edits: &mut HeadEdits,
     ) -> Result<Outcome, Error> {
@@ -132,6 +132,9 @@ impl Planner<'_> {
             limits,
             rules,
         )?;
+        if parts.version == Version::HTTP_2 {
+            headers::join_cookies(&mut parts.headers);
+        }
         record.host.clone_from(&target.host.name);
         record.path.clone_from(&target.path);
         let connection = &self.exchange.connection;
