@@ -88,15 +88,17 @@ impl Activity {
         }
     }
 
-    /// Waits until the client is too slow. A limit of 0 is none.
+    /// Waits until the client is too slow. A limit of 0, or of more than ten years, is none.
     pub async fn overdue(&self, head: Duration, idle: Duration) -> Overdue {
         const LOOK_AGAIN: Duration = Duration::from_secs(1);
+        // Beyond it the sum below could leave the clock's range.
+        const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
         loop {
             let (limit, what) = match self.head.load(Relaxed) {
                 true => (head, Overdue::Head),
                 false => (idle, Overdue::Idle),
             };
-            if self.in_flight.load(Relaxed) > 0 || limit.is_zero() {
+            if self.in_flight.load(Relaxed) > 0 || limit.is_zero() || limit > LONGEST {
                 tokio::time::sleep(LOOK_AGAIN).await;
                 continue;
             }

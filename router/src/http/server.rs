@@ -27,6 +27,9 @@ use crate::worker::Worker;
 /// How long a connection without a request yet may go on after the drain begins: its first one may be on its way.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(500);
 
+/// Most lines that a head is read with, whatever the limit: hyper sets aside a slot for each.
+const MAX_LINES: usize = 10_000;
+
 /// Read buffer of a connection beyond the head limit.
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -146,7 +149,7 @@ impl Served {
         let mut serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
-            .max_headers(self.limits.header_count as usize + 1)
+            .max_headers((self.limits.header_count as usize).min(MAX_LINES) + 1)
             .max_buf_size(self.buffer_bytes())
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
@@ -182,7 +185,11 @@ impl Served {
         let (_, idle) = self.head_and_idle();
         let streams = self.limits.http2_streams;
         // A list counts 32 bytes a line more than its text (RFC 9113 §6.5.2); the checks of our own come after.
-        let list = self.limits.header_bytes * 2 + self.limits.target_bytes + 32 * self.limits.header_count;
+        let lines = self.limits.header_count.saturating_mul(32);
+        let bytes = self.limits.header_bytes.saturating_mul(2);
+        let list = bytes
+            .saturating_add(self.limits.target_bytes)
+            .saturating_add(lines);
         let served = Rc::new(self);
         let activity = served.activity.clone();
         let service = service_fn(move |request| {
