@@ -224,10 +224,17 @@ impl Planner<'_> {
     }
 
     fn asked<'r>(&self, request: &'r Request, matched: Option<&Matched<'r>>) -> Asked<'r> {
+        let connection = &self.exchange.connection;
+        let port = headers::port(
+            &request.origin,
+            connection.tls.is_some(),
+            &request.parts.headers,
+            connection.listener.port,
+        );
         Asked {
             https: request.origin.https,
             host: &request.target.host.name,
-            listener_port: self.exchange.connection.listener.port,
+            port,
             path: &request.target.path,
             query: request.target.query.as_deref(),
             prefix: matched.and_then(|matched| matched.prefix),
