@@ -106,7 +106,7 @@ async fn forward(
         let copied = body.is_empty();
         worker.shared.stats.mirror(copied);
         if copied {
-            mirror_request(worker.clone(), mirror.clone(), route.head.clone());
+            mirror_request(worker.clone(), mirror.clone(), route.connect, route.head.clone());
         }
     }
     let body = body.metered(record.received.clone(), body_limit);
@@ -135,10 +135,11 @@ async fn forward(
 }
 
 /// Sends a copy and throws the answer away.
-fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, head: Head) {
+fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, connect: Duration, head: Head) {
     tokio::task::spawn_local(async move {
         let copied = async {
-            let answer = attempt::send(&worker, &backend, &head, &mut Some(Body::empty()), &mut |_| {}).await;
+            let mut body = Some(Body::empty());
+            let answer = attempt::send(&worker, &backend, connect, &head, &mut body, &mut |_| {}).await;
             if let Ok(response) = answer {
                 response.into_body().drain().await;
             }

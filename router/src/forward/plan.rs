@@ -2,6 +2,7 @@
 //! to live longer is cloned out of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::header::{HOST, HeaderValue, LOCATION, UPGRADE};
@@ -56,6 +57,8 @@ pub struct Route {
     pub mirrors: Vec<Arc<BackendEntry>>,
     /// Whether a switch to WebSocket was asked for.
     pub websocket: bool,
+    /// How long connecting to an endpoint may take, a mirror's too; zero: no limit.
+    pub connect: Duration,
     /// Time limits.
     pub timeouts: ir::RuleTimeouts,
     /// Retries.
@@ -294,6 +297,7 @@ impl Planner<'_> {
             response_edits,
             mirrors: self.mirrors(extras),
             websocket: websocket && self.no_body,
+            connect: Duration::from_millis(self.profile.timeouts.connect_ms),
             timeouts: extras.map(|extras| extras.timeouts.clone()).unwrap_or_default(),
             retry: extras.and_then(|extras| extras.retry.clone()),
         })
