@@ -20,6 +20,8 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Idle connections to endpoints.
     pub pool: Rc<Pool>,
+    /// Held by each copy of a request that is under way, so that they can be counted.
+    pub mirroring: Rc<()>,
     random: RefCell<SmallRng>,
     /// The profile's trusted networks, read once per configuration.
     trust: RefCell<Option<(Hash, Rc<Trust>)>>,
@@ -31,6 +33,7 @@ impl Worker {
         Rc::new(Worker {
             pool: Pool::new(shared.clone()),
             shared,
+            mirroring: Rc::default(),
             random: RefCell::new(rand::make_rng()),
             trust: RefCell::new(None),
         })

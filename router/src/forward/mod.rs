@@ -29,6 +29,9 @@ use crate::worker::Worker;
 use attempt::Try;
 use plan::{Outcome, Route};
 
+/// Most copies under way in one worker. A slow mirror must not take the memory and sockets of the originals.
+const MAX_MIRRORING: usize = 64;
+
 /// A mirror that does not answer is given up after this.
 const MIRROR_LIMIT: Duration = Duration::from_secs(10);
 
@@ -103,7 +106,7 @@ async fn forward(
 ) -> Result<Response<Body>, Error> {
     let worker = &exchange.worker;
     for mirror in &route.mirrors {
-        let copied = body.is_empty();
+        let copied = body.is_empty() && Rc::strong_count(&worker.mirroring) <= MAX_MIRRORING;
         worker.shared.stats.mirror(copied);
         if copied {
             mirror_request(worker.clone(), mirror.clone(), route.connect, route.head.clone());
@@ -136,6 +139,7 @@ async fn forward(
 
 /// Sends a copy and throws the answer away.
 fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, connect: Duration, head: Head) {
+    let counted = worker.mirroring.clone();
     tokio::task::spawn_local(async move {
         let copied = async {
             let mut body = Some(Body::empty());
@@ -145,6 +149,7 @@ fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, connect: Durat
             }
         };
         let _ = tokio::time::timeout(MIRROR_LIMIT, copied).await;
+        drop(counted);
     });
 }
 
