@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_local;
 
-use crate::conn::{Connection, ListenerContext};
+use crate::conn::{Connection, ListenerContext, probe_when_idle};
 use crate::http::serve_connection;
 use crate::process_stats::ProcessStats;
 use crate::tls::{self, Terminator};
@@ -163,6 +163,7 @@ async fn serve(
 
 fn prepare(stream: &TcpStream) -> io::Result<SocketAddr> {
     stream.set_nodelay(true)?;
+    probe_when_idle(stream)?;
     stream.local_addr()
 }
 

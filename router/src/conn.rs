@@ -1,7 +1,12 @@
 //! What is known of an accepted connection before its first request.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
 
 /// The listener that accepted a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,4 +41,13 @@ pub struct Connection {
     pub listener: Arc<ListenerContext>,
     /// Present where TLS was terminated here.
     pub tls: Option<TlsFacts>,
+}
+
+/// Lets the system find out that the other side is gone where it says nothing: after 90 seconds without a byte.
+pub fn probe_when_idle(stream: &TcpStream) -> io::Result<()> {
+    let probes = TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(10))
+        .with_retries(3);
+    SockRef::from(stream).set_tcp_keepalive(&probes)
 }

@@ -2,7 +2,7 @@
 //!
 //! Labels come from configuration only (listener, route, backend), from the class of the status, and from a fixed
 //! set of methods: a client can't create series. A route's series begins with its first request and ends with the
-//! swap that removes the route.
+//! swap that removes the route, the backend or the listener.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -224,11 +224,23 @@ impl Metrics {
         self.log_drops.clone()
     }
 
-    /// Ends the series of routes that are no more.
-    pub fn retain(&self, routes: &HashSet<&str>) {
+    /// Ends the series of routes, backends and listeners that are no more.
+    pub fn retain(
+        &self,
+        routes: &HashSet<&str>,
+        backends: &HashSet<&str>,
+        is_listener: impl Fn(&str) -> bool,
+    ) {
         for shard in &self.shards {
-            lock(shard).retain(|route, _| route.is_empty() || routes.contains(&**route));
+            lock(shard).retain(|route, of_route| {
+                of_route.retain(|(listener, backend, _)| {
+                    is_listener(listener) && (backend.is_empty() || backends.contains(&**backend))
+                });
+                !of_route.is_empty() && (route.is_empty() || routes.contains(&**route))
+            });
         }
+        // One with connections left is shown until they have ended and the next swap comes.
+        lock(&self.listeners).retain(|name, series| is_listener(name) || series.open.load(Relaxed) > 0);
     }
 
     /// The counters in Prometheus' text format.
@@ -409,9 +421,28 @@ mod tests {
         let metrics = Metrics::default();
         metrics.observe(&observed("EdgeRoute/a/b/0", "GET"));
         metrics.observe(&observed("EdgeRoute/a/c/0", "GET"));
-        metrics.retain(&HashSet::from(["EdgeRoute/a/c/0"]));
+        let (routes, backends) = (HashSet::from(["EdgeRoute/a/c/0"]), HashSet::from(["Backend/a/b"]));
+        metrics.retain(&routes, &backends, |_| true);
         let text = metrics.render();
         assert!(!text.contains("EdgeRoute/a/b/0"));
         assert!(text.contains("EdgeRoute/a/c/0"));
+    }
+
+    #[test]
+    fn the_series_of_a_backend_or_listener_end_with_it_in_a_route_that_stays() {
+        let routes = HashSet::from(["EdgeRoute/a/b/0"]);
+        let metrics = Metrics::default();
+        metrics.observe(&observed("EdgeRoute/a/b/0", "GET"));
+        metrics.retain(&routes, &HashSet::from(["Backend/a/other"]), |_| true);
+        assert!(!metrics.render().contains("Backend/a/b"));
+        metrics.observe(&observed("EdgeRoute/a/b/0", "GET"));
+        let open = metrics.connection("default/default/http");
+        let backends = HashSet::from(["Backend/a/b"]);
+        metrics.retain(&routes, &backends, |_| false);
+        assert!(!metrics.render().contains("Backend/a/b"));
+        assert!(metrics.render().contains("default/default/http"));
+        drop(open);
+        metrics.retain(&routes, &backends, |_| false);
+        assert!(!metrics.render().contains("default/default/http"));
     }
 }

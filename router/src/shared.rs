@@ -43,9 +43,10 @@ impl Shared {
         let Some(index) = self.live.load_full() else {
             return;
         };
+        let routes = index.rules().map(|rule| &*rule.name).collect();
+        let backends = index.backends().map(|backend| &*backend.name).collect();
         self.stats
-            .retain(&index.rules().map(|rule| &*rule.name).collect());
-        self.endpoints
-            .retain(&index.backends().map(|backend| &*backend.name).collect());
+            .retain(&routes, &backends, |name| index.listener(name).is_some());
+        self.endpoints.retain(&backends);
     }
 }

@@ -3,12 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rand::Rng as _;
 use rand::rngs::SmallRng;
 use routed_snapshot::Hash;
-use routed_snapshot::ir::{Profile, Timeouts};
+use routed_snapshot::ir::Profile;
 
 use crate::forward::headers::Trust;
 use crate::shared::Shared;
@@ -21,6 +20,8 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Idle connections to endpoints.
     pub pool: Rc<Pool>,
+    /// Held by each copy of a request that is under way, so that they can be counted.
+    pub mirroring: Rc<()>,
     random: RefCell<SmallRng>,
     /// The profile's trusted networks, read once per configuration.
     trust: RefCell<Option<(Hash, Rc<Trust>)>>,
@@ -32,6 +33,7 @@ impl Worker {
         Rc::new(Worker {
             pool: Pool::new(shared.clone()),
             shared,
+            mirroring: Rc::default(),
             random: RefCell::new(rand::make_rng()),
             trust: RefCell::new(None),
         })
@@ -53,15 +55,5 @@ impl Worker {
                 trust
             }
         }
-    }
-
-    /// How long connecting to an endpoint may take; zero: no limit.
-    pub fn connect_limit(&self) -> Duration {
-        let index = self.shared.live.load();
-        let profile = index
-            .as_ref()
-            .and_then(|index| index.profile(&self.shared.profile));
-        let default = Timeouts::default().connect_ms;
-        Duration::from_millis(profile.map_or(default, |profile| profile.timeouts.connect_ms))
     }
 }

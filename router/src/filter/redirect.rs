@@ -12,8 +12,8 @@ pub struct Asked<'a> {
     pub https: bool,
     /// Host without port.
     pub host: &'a str,
-    /// The listener's port.
-    pub listener_port: u16,
+    /// The port that the client reached.
+    pub port: u16,
     /// Path in its one form.
     pub path: &'a str,
     /// Query without `?`.
@@ -32,7 +32,7 @@ pub fn location(redirect: &Redirect, asked: &Asked<'_>) -> Option<String> {
     let port = match (redirect.port, &redirect.scheme) {
         (Some(port), _) => port,
         (None, Some(_)) => well_known(scheme),
-        (None, None) => asked.listener_port,
+        (None, None) => asked.port,
     };
     let path = match &redirect.path {
         Some(modifier) => rewrite::path(asked.path, asked.prefix, modifier),
@@ -76,7 +76,7 @@ mod tests {
     const ASKED: Asked<'_> = Asked {
         https: false,
         host: "a.example",
-        listener_port: 8080,
+        port: 8080,
         path: "/foo/bar",
         query: Some("q=1"),
         prefix: Some("/foo"),

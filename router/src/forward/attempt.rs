@@ -65,6 +65,7 @@ impl Try<'_> {
             let sending = send(
                 self.worker,
                 &self.route.backend,
+                self.route.connect,
                 &self.route.head,
                 &mut body,
                 &mut note,
@@ -109,16 +110,16 @@ fn is_idempotent(method: &Method) -> bool {
     method.is_idempotent()
 }
 
-/// One try. The body stays in its place as long as it has not been sent.
+/// One try, connecting to each endpoint within `limit`. The body stays in its place as long as it has not been sent.
 pub async fn send(
     worker: &Rc<Worker>,
     backend: &BackendEntry,
+    limit: Duration,
     head: &Head,
     body: &mut Option<Body>,
     note: &mut impl FnMut(SocketAddr),
 ) -> Result<Response<Body>, Error> {
     let endpoints = &worker.shared.endpoints;
-    let limit = worker.connect_limit();
     for endpoint in endpoints.in_turn(backend).take(MAX_ENDPOINTS) {
         let address = endpoint.address;
         let key = PoolKey {

@@ -6,7 +6,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use http::header::{CONNECTION, FORWARDED, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, COOKIE, FORWARDED, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use routed_snapshot::ir::TrustedProxies;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -178,6 +180,33 @@ pub fn set_forwarded(headers: &mut HeaderMap, origin: &Origin, peer: SocketAddr,
     }
 }
 
+/// The port that the client reached. The listener's own is not it where a proxy in front terminated TLS.
+pub fn port(origin: &Origin, tls: bool, headers: &HeaderMap, listener: u16) -> u16 {
+    // Only a trusted peer's word makes the scheme differ.
+    if origin.https == tls {
+        return listener;
+    }
+    let said = headers.get(PORT).and_then(|port| port.to_str().ok());
+    let said = said.and_then(|port| port.trim().parse().ok());
+    said.filter(|port| *port != 0)
+        .unwrap_or(if origin.https { 443 } else { 80 })
+}
+
+/// Joins the lines that HTTP/2 cuts cookies into for its compression; HTTP/1.1 knows one line only (RFC 9113 §8.2.3).
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let crumbs: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if crumbs.len() < 2 {
+        return;
+    }
+    if let Ok(cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(COOKIE, cookie);
+    }
+}
+
 /// Whether a request asks for a WebSocket, the one switch of protocols that is passed on.
 pub fn wants_websocket(headers: &HeaderMap) -> bool {
     let named = headers.get(UPGRADE).is_some_and(|value| {
@@ -318,6 +347,33 @@ mod tests {
         assert_eq!(chain, ["1.2.3.4, 8.8.8.8, 10.1.1.1, 10.0.0.1"]);
         assert_eq!(lines[PROTO], "https");
         assert_eq!(lines[HOST], "front.example");
+    }
+
+    #[test]
+    fn the_port_is_the_one_in_front() {
+        let trust = trust(&["10.0.0.0/8"], 0);
+        let port = |from, lines: &[_]| {
+            let lines = headers(lines);
+            port(&origin(peer(from), false, &lines, &trust), false, &lines, 8080)
+        };
+        let https = ("x-forwarded-proto", "https");
+        assert_eq!(port("10.0.0.1", &[https]), 443);
+        assert_eq!(port("10.0.0.1", &[https, ("x-forwarded-port", "8443")]), 8443);
+        assert_eq!(port("10.0.0.1", &[https, ("x-forwarded-port", "x")]), 443);
+        assert_eq!(port("10.0.0.1", &[("x-forwarded-port", "81")]), 8080);
+        assert_eq!(port("9.9.9.9", &[https]), 8080);
+    }
+
+    #[test]
+    fn cookie_lines_become_one() {
+        let mut lines = headers(&[
+            ("cookie", "a=1"),
+            ("x", "y"),
+            ("cookie", "b=2; c=3"),
+            ("cookie", "d"),
+        ]);
+        join_cookies(&mut lines);
+        assert_eq!(lines, headers(&[("cookie", "a=1; b=2; c=3; d"), ("x", "y")]));
     }
 
     #[test]

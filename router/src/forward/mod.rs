@@ -29,6 +29,9 @@ use crate::worker::Worker;
 use attempt::Try;
 use plan::{Outcome, Route};
 
+/// Most copies under way in one worker. A slow mirror must not take the memory and sockets of the originals.
+const MAX_MIRRORING: usize = 64;
+
 /// A mirror that does not answer is given up after this.
 const MIRROR_LIMIT: Duration = Duration::from_secs(10);
 
@@ -103,10 +106,10 @@ async fn forward(
 ) -> Result<Response<Body>, Error> {
     let worker = &exchange.worker;
     for mirror in &route.mirrors {
-        let copied = body.is_empty();
+        let copied = body.is_empty() && Rc::strong_count(&worker.mirroring) <= MAX_MIRRORING;
         worker.shared.stats.mirror(copied);
         if copied {
-            mirror_request(worker.clone(), mirror.clone(), route.head.clone());
+            mirror_request(worker.clone(), mirror.clone(), route.connect, route.head.clone());
         }
     }
     let body = body.metered(record.received.clone(), body_limit);
@@ -135,15 +138,18 @@ async fn forward(
 }
 
 /// Sends a copy and throws the answer away.
-fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, head: Head) {
+fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, connect: Duration, head: Head) {
+    let counted = worker.mirroring.clone();
     tokio::task::spawn_local(async move {
         let copied = async {
-            let answer = attempt::send(&worker, &backend, &head, &mut Some(Body::empty()), &mut |_| {}).await;
+            let mut body = Some(Body::empty());
+            let answer = attempt::send(&worker, &backend, connect, &head, &mut body, &mut |_| {}).await;
             if let Ok(response) = answer {
                 response.into_body().drain().await;
             }
         };
         let _ = tokio::time::timeout(MIRROR_LIMIT, copied).await;
+        drop(counted);
     });
 }
 

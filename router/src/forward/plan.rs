@@ -2,10 +2,11 @@
 //! to live longer is cloned out of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::header::{HOST, HeaderValue, LOCATION, UPGRADE};
-use http::{HeaderMap, Response, request};
+use http::{HeaderMap, Response, Version, request};
 use routed_snapshot::decision::Matched;
 use routed_snapshot::index::{BackendEntry, RuleExtras, WeightedTarget};
 use routed_snapshot::ir::{self, Profile};
@@ -56,6 +57,8 @@ pub struct Route {
     pub mirrors: Vec<Arc<BackendEntry>>,
     /// Whether a switch to WebSocket was asked for.
     pub websocket: bool,
+    /// How long connecting to an endpoint may take, a mirror's too; zero: no limit.
+    pub connect: Duration,
     /// Time limits.
     pub timeouts: ir::RuleTimeouts,
     /// Retries.
@@ -118,7 +121,7 @@ struct Request {
 impl Planner<'_> {
     fn run(
         &self,
-        parts: request::Parts,
+        mut parts: request::Parts,
         record: &mut Record,
         edits: &mut HeadEdits,
     ) -> Result<Outcome, Error> {
@@ -132,6 +135,9 @@ impl Planner<'_> {
             limits,
             rules,
         )?;
+        if parts.version == Version::HTTP_2 {
+            headers::join_cookies(&mut parts.headers);
+        }
         record.host.clone_from(&target.host.name);
         record.path.clone_from(&target.path);
         let connection = &self.exchange.connection;
@@ -221,10 +227,17 @@ impl Planner<'_> {
     }
 
     fn asked<'r>(&self, request: &'r Request, matched: Option<&Matched<'r>>) -> Asked<'r> {
+        let connection = &self.exchange.connection;
+        let port = headers::port(
+            &request.origin,
+            connection.tls.is_some(),
+            &request.parts.headers,
+            connection.listener.port,
+        );
         Asked {
             https: request.origin.https,
             host: &request.target.host.name,
-            listener_port: self.exchange.connection.listener.port,
+            port,
             path: &request.target.path,
             query: request.target.query.as_deref(),
             prefix: matched.and_then(|matched| matched.prefix),
@@ -284,6 +297,7 @@ impl Planner<'_> {
             response_edits,
             mirrors: self.mirrors(extras),
             websocket: websocket && self.no_body,
+            connect: Duration::from_millis(self.profile.timeouts.connect_ms),
             timeouts: extras.map(|extras| extras.timeouts.clone()).unwrap_or_default(),
             retry: extras.and_then(|extras| extras.retry.clone()),
         })

@@ -24,6 +24,7 @@ pub struct Activity {
     since: AtomicU64,
     /// Whether a head is due: its first bytes have arrived, or the connection is new.
     head: AtomicBool,
+    begun: Notify,
     ended: Notify,
 }
 
@@ -44,6 +45,7 @@ impl Activity {
             in_flight: AtomicU32::new(0),
             since: AtomicU64::new(0),
             head: AtomicBool::new(true),
+            begun: Notify::new(),
             ended: Notify::new(),
         })
     }
@@ -52,6 +54,12 @@ impl Activity {
     pub fn begin(&self) {
         self.in_flight.fetch_add(1, Relaxed);
         self.head.store(false, Relaxed);
+        self.begun.notify_one();
+    }
+
+    /// Waits for the first request; returns at once where there has been one. For one caller.
+    pub async fn first_request(&self) {
+        self.begun.notified().await;
     }
 
     /// A request is done.
@@ -80,15 +88,17 @@ impl Activity {
         }
     }
 
-    /// Waits until the client is too slow. A limit of 0 is none.
+    /// Waits until the client is too slow. A limit of 0, or of more than ten years, is none.
     pub async fn overdue(&self, head: Duration, idle: Duration) -> Overdue {
         const LOOK_AGAIN: Duration = Duration::from_secs(1);
+        // Beyond it the sum below could leave the clock's range.
+        const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
         loop {
             let (limit, what) = match self.head.load(Relaxed) {
                 true => (head, Overdue::Head),
                 false => (idle, Overdue::Idle),
             };
-            if self.in_flight.load(Relaxed) > 0 || limit.is_zero() {
+            if self.in_flight.load(Relaxed) > 0 || limit.is_zero() || limit > LONGEST {
                 tokio::time::sleep(LOOK_AGAIN).await;
                 continue;
             }

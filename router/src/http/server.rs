@@ -24,6 +24,12 @@ use crate::conn::Connection;
 use crate::forward::{self, Exchange};
 use crate::worker::Worker;
 
+/// How long a connection without a request yet may go on after the drain begins: its first one may be on its way.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(500);
+
+/// Most lines that a head is read with, whatever the limit: hyper sets aside a slot for each.
+const MAX_LINES: usize = 10_000;
+
 /// Read buffer of a connection beyond the head limit.
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -65,6 +71,7 @@ pub async fn serve_connection<IO>(
         None => {
             let head = Duration::from_millis(timeouts.request_head_ms);
             tokio::select! {
+                biased;
                 sniffed = io.sniff_h2() => match sniffed {
                     Ok(h2) => h2,
                     Err(_) => return,
@@ -73,8 +80,7 @@ pub async fn serve_connection<IO>(
                     let _ = io.write_all(REQUEST_TIMEOUT).await;
                     return;
                 }
-                // A client of which nothing has come yet loses nothing.
-                _ = drain.wait_for(|drain| *drain) => return,
+                () = drained(&mut drain, &activity) => return,
             }
         }
     };
@@ -93,6 +99,13 @@ pub async fn serve_connection<IO>(
     // A connection that became a tunnel ends with it.
     activity.quiet().await;
     drop(open);
+}
+
+/// Waits until the connection is to end. hyper closes one that has not read a request yet at once, with whatever is
+/// on its way, so that one is given a little time.
+async fn drained(drain: &mut watch::Receiver<bool>, activity: &Activity) {
+    let _ = drain.wait_for(|drain| *drain).await;
+    let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, activity.first_request()).await;
 }
 
 fn settings(worker: &Worker) -> (Limits, Timeouts) {
@@ -136,7 +149,7 @@ impl Served {
         let mut serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
-            .max_headers(self.limits.header_count as usize + 1)
+            .max_headers((self.limits.header_count as usize).min(MAX_LINES) + 1)
             .max_buf_size(self.buffer_bytes())
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
@@ -144,6 +157,7 @@ impl Served {
         let mut draining = false;
         loop {
             tokio::select! {
+                biased;
                 _ = &mut serving => return,
                 overdue = self.activity.overdue(head, idle) => {
                     // No request is in flight, so the stream is ours.
@@ -155,7 +169,7 @@ impl Served {
                     }
                     return;
                 }
-                _ = drain.wait_for(|drain| *drain), if !draining => {
+                () = drained(&mut drain, &self.activity), if !draining => {
                     draining = true;
                     Pin::new(&mut serving).graceful_shutdown();
                 }
@@ -171,7 +185,11 @@ impl Served {
         let (_, idle) = self.head_and_idle();
         let streams = self.limits.http2_streams;
         // A list counts 32 bytes a line more than its text (RFC 9113 §6.5.2); the checks of our own come after.
-        let list = self.limits.header_bytes * 2 + self.limits.target_bytes + 32 * self.limits.header_count;
+        let lines = self.limits.header_count.saturating_mul(32);
+        let bytes = self.limits.header_bytes.saturating_mul(2);
+        let list = bytes
+            .saturating_add(self.limits.target_bytes)
+            .saturating_add(lines);
         let served = Rc::new(self);
         let activity = served.activity.clone();
         let service = service_fn(move |request| {
@@ -193,6 +211,7 @@ impl Served {
         let mut closing = false;
         loop {
             tokio::select! {
+                biased;
                 _ = serving.as_mut() => return,
                 _ = activity.overdue(idle, idle) => match closing {
                     false => {
@@ -204,7 +223,7 @@ impl Served {
                     }
                     true => return,
                 },
-                _ = drain.wait_for(|drain| *drain), if !closing => {
+                () = drained(&mut drain, &activity), if !closing => {
                     closing = true;
                     serving.as_mut().graceful_shutdown();
                 }
@@ -223,5 +242,28 @@ impl Served {
             upgrade: upgrade.map(super::tunnel::Upgrade::new),
         };
         Ok(forward::serve(exchange, parts, Body::incoming(incoming)).await)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_request_may_still_come_when_the_drain_begins() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(async {
+            let (_sender, mut drain) = watch::channel(true);
+            let activity = Activity::new();
+            let began = tokio::time::Instant::now();
+            drained(&mut drain, &activity).await;
+            assert!(began.elapsed() >= FIRST_REQUEST_GRACE);
+            activity.begin();
+            let soon = tokio::time::timeout(FIRST_REQUEST_GRACE / 2, drained(&mut drain, &activity));
+            soon.await.unwrap();
+        });
     }
 }

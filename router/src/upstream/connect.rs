@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Endpoints;
+use crate::conn::probe_when_idle;
 use crate::http::client::{self, Sender};
 
 /// Connects within `limit` (0: no limit), TCP and TLS together. `None` where that fails; the reason is logged at
@@ -37,6 +38,7 @@ async fn attempt(endpoints: &Endpoints, backend: &Backend, address: SocketAddr) 
     let stream = TcpStream::connect(address).await.inspect_err(failed).ok()?;
     // Heads and small bodies are written whole; waiting to fill a segment only delays them.
     let _ = stream.set_nodelay(true);
+    let _ = probe_when_idle(&stream);
     let Some(tls) = &backend.tls else {
         return client::handshake(stream).await;
     };

@@ -74,6 +74,11 @@ impl Pool {
         }
         let since = Instant::now();
         let mut idle = self.idle.borrow_mut();
+        if !idle.contains_key(&key) {
+            // It may have been in use while a swap removed its endpoint, so the next sweep looks again. A key that
+            // is held has been looked at, or will be.
+            self.swept.set(None);
+        }
         let of_key = idle.entry(key).or_default();
         if of_key.len() < MAX_IDLE {
             of_key.push(Idle { sender, since });
