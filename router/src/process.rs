@@ -39,7 +39,8 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
     let shared = Shared::new(live.clone(), config.profile.clone());
     let stats = Arc::new(ProcessStats::default());
     let workers = Workers::start(config.workers, &shared).context("worker threads")?;
-    let state = Arc::new(Admin::new(&config, shared.clone(), stats.clone()));
+    let open = workers.open().clone();
+    let state = Arc::new(Admin::new(&config, shared.clone(), stats.clone(), open));
     let admin = admin::start(&config.admin, state.clone())
         .await
         .context("--admin-addr")?;

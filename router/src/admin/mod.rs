@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::listeners::ListenersView;
 use crate::process_stats::ProcessStats;
 use crate::shared::Shared;
+use crate::workers::Open;
 
 pub(crate) use serve::start;
 
@@ -28,6 +29,7 @@ pub(crate) use serve::start;
 pub(crate) struct Admin {
     shared: Arc<Shared>,
     stats: Arc<ProcessStats>,
+    open: Open,
     flags: serde_json::Value,
     has_source: bool,
     draining: AtomicBool,
@@ -36,10 +38,11 @@ pub(crate) struct Admin {
 
 impl Admin {
     /// Nothing applied yet.
-    pub(crate) fn new(config: &Config, shared: Arc<Shared>, stats: Arc<ProcessStats>) -> Admin {
+    pub(crate) fn new(config: &Config, shared: Arc<Shared>, stats: Arc<ProcessStats>, open: Open) -> Admin {
         Admin {
             shared,
             stats,
+            open,
             flags: config.effective.clone(),
             has_source: config.source.is_some(),
             draining: AtomicBool::new(false),
