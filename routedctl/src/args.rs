@@ -39,7 +39,7 @@ Exit codes:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Validate {
-    /// Files, folders (their *.yaml, *.yml and *.json), or - for stdin
+    /// Files, folders (their *.yaml and *.yml, also in folders below), or - for stdin
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -54,7 +54,7 @@ pub(crate) struct Validate {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compile {
-    /// Files, folders (their *.yaml, *.yml and *.json), or - for stdin
+    /// Files, folders (their *.yaml and *.yml, also in folders below), or - for stdin
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 

@@ -1,10 +1,11 @@
 //! Reading what is named on the command line.
 //!
-//! A path is a file, `-` (stdin), or a folder: then its `*.yaml`, `*.yml` and `*.json` files in order of name,
-//! hidden ones left out, without going into folders below, as a router reads a folder. A named file may be a pipe
+//! A path is a file, `-` (stdin), or a folder, which is read as [`folder`] says. A named file may be a pipe
 //! (`<(helm template ...)`); in a folder only regular files are opened, since a pipe there would block for ever.
 //!
 //! What can't be read is kept beside what can: all of it is told at once.
+
+mod folder;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,6 +13,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+use self::folder::Walk;
 
 /// Most bytes of one file. A file above it is refused by its size, before it is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -67,15 +70,38 @@ impl Input {
         }
         match fs::metadata(path) {
             Err(error) => self.refuse(name, error),
-            Ok(metadata) if metadata.is_dir() => match in_folder(path) {
+            Ok(metadata) if metadata.is_dir() => match Walk::run(path, &metadata) {
                 Err(error) => self.refuse(name, error),
-                Ok(files) => files.iter().for_each(|file| self.add(file, seen)),
+                Ok(walk) => self.walked(walk, seen),
             },
-            Ok(metadata) if metadata.len() > MAX_FILE_BYTES => self.refuse(name, too_large()),
-            Ok(_) => match File::open(path) {
+            Ok(metadata) => self.open(path, name, metadata.len()),
+        }
+    }
+
+    fn walked(&mut self, walk: Walk, seen: &mut BTreeSet<PathBuf>) {
+        for (path, why) in walk.problems {
+            self.refuse(path.display().to_string(), why);
+        }
+        for path in walk.files {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let name = path.display().to_string();
+            match fs::metadata(&path) {
                 Err(error) => self.refuse(name, error),
-                Ok(file) => self.take(name, file),
-            },
+                Ok(metadata) if !metadata.is_file() => self.refuse(name, "not a regular file"),
+                Ok(metadata) => self.open(&path, name, metadata.len()),
+            }
+        }
+    }
+
+    fn open(&mut self, path: &Path, name: String, length: u64) {
+        if length > MAX_FILE_BYTES {
+            return self.refuse(name, too_large());
+        }
+        match File::open(path) {
+            Err(error) => self.refuse(name, error),
+            Ok(file) => self.take(name, file),
         }
     }
 
@@ -107,26 +133,6 @@ impl Input {
 
 fn too_large() -> String {
     format!("larger than {} MiB", MAX_FILE_BYTES >> 20)
-}
-
-fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let hidden = path
-            .file_name()
-            .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        let ours = path
-            .extension()
-            .is_some_and(|ext| ["yaml", "yml", "json"].iter().any(|known| ext == *known));
-        // Follows links, as mounted ConfigMaps need. A link to nowhere is kept, so that it is told.
-        let special = fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
-        if ours && !hidden && !special {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Whether anything stands in it beside blanks, comments and document markers.

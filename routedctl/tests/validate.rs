@@ -4,6 +4,8 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -96,6 +98,51 @@ fn references_hold_across_the_files_of_a_folder() {
     assert_eq!((code, &json["summary"]["files"]), (0, &Value::from(2)), "{said}");
     assert_eq!(validate(folder.path(), &["a.yaml"]).0, 1);
     assert_eq!(validate(folder.path(), &["a.yaml", "b.yml"]).0, 0);
+}
+
+/// What a router started with `--resources` reads, see `snapshot-sources/src/disk/tree.rs`.
+#[test]
+fn a_folder_is_read_as_a_router_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let text = fs::read_to_string(cases().join("good.yaml")).unwrap();
+    let (backend, route) = text.split_once("---\n").unwrap();
+    let deep = "d/".repeat(16);
+    for below in ["sub", "..2026", ".git", &deep] {
+        fs::create_dir_all(path(below)).unwrap();
+    }
+    fs::write(path(&format!("{deep}route.yaml")), route).unwrap();
+    fs::write(path("..2026/backend.yml"), backend).unwrap();
+    symlink("..2026", path("..data")).unwrap();
+    symlink("../..data/backend.yml", path("sub/backend.yml")).unwrap();
+    symlink("..", path("sub/round")).unwrap();
+    for other in ["a.json", "sub/a.json", ".git/a.yaml", ".a.yaml", "a.YAML"] {
+        fs::write(path(other), "kind: [").unwrap();
+    }
+    let (code, json, said) = validate(folder.path(), &["."]);
+    assert_eq!((code, &json["summary"]["files"]), (0, &Value::from(2)), "{said}");
+    // A file that is named is read whatever its name.
+    assert_eq!(validate(folder.path(), &[".", "a.json"]).0, 1);
+    // The first by name keeps an object that two files have.
+    fs::write(path("sub.yaml"), backend).unwrap();
+    let (_, json, said) = validate(folder.path(), &["."]);
+    assert_eq!(json["diags"][0]["place"]["file"], "./sub/backend.yml", "{said}");
+    fs::create_dir_all(path(&format!("{deep}d"))).unwrap();
+    let (code, _, said) = validate(folder.path(), &["."]);
+    assert_eq!(code, 2);
+    assert!(said.contains("more than 16 folders deep"), "{said}");
+}
+
+#[test]
+fn a_link_to_nowhere_or_a_socket_among_the_files_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(cases().join("good.yaml"), folder.path().join("good.yaml")).unwrap();
+    symlink("nowhere", folder.path().join("link.yaml")).unwrap();
+    let _socket = UnixListener::bind(folder.path().join("socket.yaml")).unwrap();
+    let (code, json, said) = validate(folder.path(), &["."]);
+    assert_eq!((code, &json["summary"]["files"]), (2, &Value::from(1)), "{said}");
+    assert!(said.contains("./link.yaml: No such file"), "{said}");
+    assert!(said.contains("./socket.yaml: not a regular file"), "{said}");
 }
 
 #[test]
