@@ -1,5 +1,7 @@
 //! New path and host of a forwarded request (Gateway API HTTPURLRewriteFilter).
 
+use std::net::{IpAddr, SocketAddr};
+
 use routed_snapshot::ir::{Backend, PathModifier};
 
 /// The new path. `prefix` is the matched prefix without trailing slash (`/` stays); without one nothing is replaced
@@ -40,6 +42,16 @@ pub fn backend_host(backend: &Backend) -> Option<String> {
         Some(port) if port != default => format!("{name}:{port}"),
         _ => name,
     })
+}
+
+/// The Host of an endpoint whose backend has no name: its address, with the port unless it is the scheme's default.
+pub fn endpoint_host(address: SocketAddr, tls: bool) -> String {
+    let default = if tls { 443 } else { 80 };
+    match (address.port() == default, address.ip()) {
+        (false, _) => address.to_string(),
+        (true, IpAddr::V4(ip)) => ip.to_string(),
+        (true, IpAddr::V6(ip)) => format!("[{ip}]"),
+    }
 }
 
 #[cfg(test)]
@@ -102,5 +114,17 @@ mod tests {
         );
         assert_eq!(backend_host(&backend("::1", 7448, false)).unwrap(), "[::1]:7448");
         assert_eq!(backend_host(&Backend::default()), None);
+    }
+
+    #[test]
+    fn an_endpoint_without_a_name_is_named_by_its_address() {
+        for (address, tls, host) in [
+            ("10.0.0.1:80", false, "10.0.0.1"),
+            ("10.0.0.1:80", true, "10.0.0.1:80"),
+            ("[::1]:443", true, "[::1]"),
+            ("[::1]:7448", false, "[::1]:7448"),
+        ] {
+            assert_eq!(endpoint_host(address.parse().unwrap(), tls), host);
+        }
     }
 }

@@ -8,11 +8,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use http::header::{HOST, HeaderValue};
 use http::{Method, Request, Response, Version};
 use routed_snapshot::index::BackendEntry;
 use tokio::time::timeout;
 
 use super::plan::Route;
+use crate::filter::rewrite;
 use crate::http::client::{SendError, Sender};
 use crate::http::{Body, Head};
 use crate::record::Record;
@@ -158,6 +160,11 @@ async fn once(
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = head.target.parse().map_err(|_| SendError::Invalid)?;
     *request.headers_mut() = head.headers.clone();
+    if head.host_of_endpoint {
+        let host = rewrite::endpoint_host(key.address, key.tls.is_some());
+        let host = HeaderValue::from_str(&host).map_err(|_| SendError::Invalid)?;
+        request.headers_mut().insert(HOST, host);
+    }
     let sent = sender.send(request, &worker.pool, key).await;
     sent.map_err(|error| match error {
         SendError::Unsent(request) => {

@@ -277,6 +277,7 @@ impl Planner<'_> {
             true => rewrite::backend_host(&backend.config),
             false => change.hostname.clone(),
         });
+        let host_of_endpoint = host.is_none() && change.is_some_and(|change| change.host_from_backend);
         let host = host.as_deref().unwrap_or(&asked.authority);
         lines.insert(HOST, HeaderValue::from_str(host).map_err(|_| Error::Internal)?);
         request_edits.apply(&mut lines);
@@ -293,6 +294,7 @@ impl Planner<'_> {
                 method: parts.method,
                 target: uri,
                 headers: lines,
+                host_of_endpoint,
             },
             response_edits,
             mirrors: self.mirrors(extras),

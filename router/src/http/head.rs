@@ -15,6 +15,8 @@ pub struct Head {
     pub target: String,
     /// Header lines; lines of one name in the order of arrival.
     pub headers: HeaderMap,
+    /// Host is the address of the endpoint that a try goes to, known only then.
+    pub host_of_endpoint: bool,
 }
 
 /// Header lines as the decision reads them.
