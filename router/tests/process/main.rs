@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod admin;
+mod listeners;
 mod support;
 
 use std::io::{Read, Write};
