@@ -11,6 +11,8 @@ use crate::http::Body;
 pub enum Error {
     /// No index has been published yet.
     NotReady,
+    /// The table no longer has the listener that accepted the connection.
+    ListenerGone,
     /// The head is refused; the phrase says why.
     BadRequest(&'static str),
     /// The target is longer than the profile allows.
@@ -57,6 +59,7 @@ impl Error {
     fn describe(&self) -> (u16, &str, &str) {
         match self {
             Error::NotReady => (503, "NotReady", "no routes have been loaded yet"),
+            Error::ListenerGone => (503, "ListenerGone", "the listener has changed; connect again"),
             Error::BadRequest(why) => (400, "BadRequest", why),
             Error::TargetTooLong => (414, "TargetTooLong", "the request target is too long"),
             Error::HeadTooLarge => (431, "HeadTooLarge", "the request header is too large"),
@@ -95,8 +98,8 @@ impl Error {
             let allowed = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
             headers.insert(http::header::ALLOW, allowed);
         }
-        if *self == Error::BodyTooLarge {
-            // The rest of the body is not read, so the connection can't be used again.
+        if matches!(self, Error::BodyTooLarge | Error::ListenerGone) {
+            // The rest of the body is not read, or the listener is gone: the connection can't be used again.
             headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer(status, headers, &format!("{sentence}\n"))
@@ -130,6 +133,7 @@ mod tests {
     fn each_error_has_a_final_status() {
         for (error, status) in [
             (Error::NotReady, 503),
+            (Error::ListenerGone, 503),
             (Error::UpstreamConnect, 503),
             (Error::UpstreamReset, 502),
             (Error::RequestTimeout, 504),

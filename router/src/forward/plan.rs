@@ -8,7 +8,7 @@ use http::header::{CONNECTION, CONTENT_TYPE};
 use http::header::{HOST, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, Response, Version, request};
 use routed_snapshot::decision::Matched;
-use routed_snapshot::index::{BackendEntry, RuleExtras, WeightedTarget};
+use routed_snapshot::index::{BackendEntry, ListenerId, RuleExtras, WeightedTarget};
 use routed_snapshot::ir::{self, Profile};
 use routed_snapshot::{Availability, Decision, Facts, Index, decide};
 
@@ -151,10 +151,7 @@ impl Planner<'_> {
         };
         let lines = head::lines(&request.parts.headers);
         let facts = Facts {
-            listener: self
-                .index
-                .listener(&connection.listener.name)
-                .ok_or(Error::NoRoute)?,
+            listener: self.listener()?,
             https: origin.https,
             method: request.parts.method.as_str(),
             host: &request.target.host.name,
@@ -167,6 +164,23 @@ impl Planner<'_> {
         record.rule = decision.matched.as_ref().map(|matched| matched.rule.clone());
         drop(lines);
         self.act(request, &decision, record, edits)
+    }
+
+    /// The connection's listener in this table. One that was renamed, removed or changed its protocol since is no
+    /// reason to say that there is no such route: its connections are about to end, and the client is to come again.
+    fn listener(&self) -> Result<ListenerId, Error> {
+        let context = &self.exchange.connection.listener;
+        let own = context
+            .name
+            .strip_prefix(&*context.profile)
+            .and_then(|own| own.strip_prefix('/'));
+        let https = own
+            .and_then(|own| self.profile.listeners.get(own))
+            .map(|listener| listener.protocol == ir::ListenerProtocol::Https);
+        if https != Some(context.https) {
+            return Err(Error::ListenerGone);
+        }
+        self.index.listener(&context.name).ok_or(Error::NoRoute)
     }
 
     fn act(

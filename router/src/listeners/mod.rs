@@ -4,7 +4,8 @@
 //!
 //! Sockets are keyed by address and port. What stands behind one (the listener's name, TLS, certificates) is replaced
 //! by a single store that the next accepted connection sees, so a renamed listener or one that starts TLS never
-//! closes its port. Removals come before additions, so that `0.0.0.0:80` can become `127.0.0.1:80`.
+//! closes its port. Connections of what it was before are told to end: they would go on speaking for a listener that
+//! is no more, by a protocol that is no longer asked for. Removals come before additions, so that `0.0.0.0:80` can become `127.0.0.1:80`.
 //!
 //! A listener that can't be bound is shown, keeps the process not ready, and is tried again every second; the others
 //! serve. Of two listeners on one address and port the first by name is served, and the other shown as in error.
@@ -235,27 +236,40 @@ impl Listeners {
                 ids.iter().map(|id| self.certificates.served(id)),
             ));
         }
-        let drain = held.map_or_else(|| watch::channel(false).0, |held| held.drain.clone());
+        let context = ListenerContext {
+            name: self.full_name(name),
+            profile: self.profile.clone(),
+            port: match held {
+                Some(held) if listener.port == 0 => held.address.port(),
+                _ => listener.port,
+            },
+            https: terminator.is_some(),
+        };
+        let same = held.filter(|held| *held.target.load().context == context);
+        let drain = same.map_or_else(|| watch::channel(false).0, |same| same.drain.clone());
+        let changed = same.is_none();
         let target = Target {
-            context: Arc::new(ListenerContext {
-                name: self.full_name(name),
-                profile: self.profile.clone(),
-                port: match held {
-                    Some(held) if listener.port == 0 => held.address.port(),
-                    _ => listener.port,
-                },
-                https: terminator.is_some(),
-            }),
+            context: Arc::new(context),
             tls: terminator.clone(),
             handshake: Duration::from_millis(profile.timeouts.handshake_ms),
             drain: drain.subscribe(),
         };
-        if let Some(held) = self.bound.get_mut(place) {
-            held.target.store(Arc::new(target));
-            held.tls = terminator;
-            return Ok(());
+        let Some(held) = self.bound.get_mut(place) else {
+            return self.open_place(place, target, drain);
+        };
+        let before = held.target.swap(Arc::new(target));
+        held.tls = terminator;
+        if changed {
+            // Only now: whoever comes from here on is already the new listener's.
+            std::mem::replace(&mut held.drain, drain).send_replace(true);
+            tracing::info!(
+                listener = held.target.load().context.name,
+                before = before.context.name,
+                address = %held.address,
+                "replaced; connections of before end"
+            );
         }
-        self.open_place(place, target, drain)
+        Ok(())
     }
 
     fn open_place(

@@ -2,6 +2,8 @@
 //! the real binary on ports of its own.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod admin;
+mod listeners;
 mod support;
 
 use std::io::{Read, Write};
@@ -123,20 +125,6 @@ fn the_admin_interface_answers_and_refuses() {
     let mut answer = String::new();
     post.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
-}
-
-#[test]
-fn metric_families_are_announced_once() {
-    let folder = resources(&[plain("http", 0)]);
-    let router = follow(&folder);
-    router.ready();
-    get(router.address("default/default/http"), "a", "/");
-    let (_, text) = router.admin("/metrics");
-    let mut families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-    let count = families.len();
-    families.sort_unstable();
-    families.dedup_by_key(|line| line.split(' ').nth(2));
-    assert_eq!(families.len(), count, "{text}");
 }
 
 #[test]

@@ -23,7 +23,12 @@ pub(crate) struct Router {
 impl Router {
     /// Starts `routed serve` with two workers, the admin interface on a free port, and these flags.
     pub(crate) fn start(flags: &[&str]) -> Router {
-        Router::spawn(Command::new(env!("CARGO_BIN_EXE_routed")), flags)
+        Router::spawn(Command::new(env!("CARGO_BIN_EXE_routed")), "127.0.0.1:0", flags)
+    }
+
+    /// The same with the admin interface there.
+    pub(crate) fn start_at(admin: &str, flags: &[&str]) -> Router {
+        Router::spawn(Command::new(env!("CARGO_BIN_EXE_routed")), admin, flags)
     }
 
     /// The same with at most `files` open descriptors.
@@ -34,14 +39,14 @@ impl Router {
             &format!("ulimit -n {files}; exec \"$0\" \"$@\""),
             env!("CARGO_BIN_EXE_routed"),
         ]);
-        Router::spawn(shell, flags)
+        Router::spawn(shell, "127.0.0.1:0", flags)
     }
 
-    fn spawn(mut command: Command, flags: &[&str]) -> Router {
+    fn spawn(mut command: Command, admin: &str, flags: &[&str]) -> Router {
         command
             .args([
                 "serve",
-                "--admin-addr=127.0.0.1:0",
+                &format!("--admin-addr={admin}"),
                 "--workers=2",
                 "--poll-interval=50ms",
             ])
