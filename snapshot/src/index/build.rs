@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::backends::{BackendTable, Sources};
 use super::listeners::{Interner, Listeners};
 use super::routes::RouteTable;
-use super::{BUCKETS, BackendEntry, Index, IndexError};
+use super::{BUCKETS, BackendEntry, Index, IndexError, ranges};
 use crate::ir::{self, BackendsPart, EndpointsPart, ProfilesPart, RoutesPart};
 use crate::matching::host::Lengths;
 use crate::snapshot::{Hash, Part, PartContent, PartName, Snapshot};
@@ -19,7 +19,7 @@ impl Index {
     ///
     /// # Errors
     /// Where the snapshot's content is inconsistent (a regular expression that doesn't compile, a rule that a table
-    /// names but the part lacks): the snapshot is refused whole.
+    /// names but the part lacks) or out of range (a status that is none, a time that no clock holds): the snapshot is refused whole.
     pub fn build(snapshot: &Snapshot, previous: Option<&Index>) -> Result<Index, IndexError> {
         let previous = previous.filter(|index| !index.is_mostly_dead());
         let (profiles, profiles_hash) = profiles(snapshot, previous)?;
@@ -90,7 +90,10 @@ fn profiles(
         return Ok((Arc::clone(&held.profiles), hash));
     }
     match part.content() {
-        PartContent::Profiles(profiles) => Ok((Arc::new(profiles.clone()), hash)),
+        PartContent::Profiles(profiles) => {
+            ranges::profiles(profiles)?;
+            Ok((Arc::new(profiles.clone()), hash))
+        }
         _ => Err(wrong_kind(PartName::Profiles)),
     }
 }

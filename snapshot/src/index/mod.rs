@@ -21,6 +21,7 @@ mod backends;
 mod build;
 mod entries;
 mod listeners;
+mod ranges;
 mod routes;
 mod rules;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::build::Backends;
-use super::{BackendId, IndexError, RuleAction, RuleEntry, RuleExtras, WeightedTarget};
+use super::{BackendId, IndexError, RuleAction, RuleEntry, RuleExtras, WeightedTarget, ranges};
 use crate::ir::{Action, HeaderEdits, Mirror, Rule, Target, WeightedBackend};
 use crate::snapshot::PartName;
 
@@ -31,6 +31,7 @@ impl<'p> Rules<'p> {
             named: Vec::new(),
         };
         for (name, rule) in rules {
+            ranges::rule(part, name, rule)?;
             let entry = all.entry(name, rule)?;
             all.numbers.insert(name, all.entries.len() as u32);
             all.entries.push(Arc::new(entry));

@@ -141,7 +141,7 @@ pub enum Action {
     DirectResponse(DirectResponse),
     /// The rule is in error; it answers in its place and lets nothing fall through to a broader rule.
     Fail {
-        /// 500 (or 503).
+        /// 500 to 599; the compiler writes 500.
         status: u16,
         /// A reason of one word, for instance `BackendNotFound`, `NoBackends`, `InvalidFilter`.
         reason: String,
