@@ -67,12 +67,18 @@ where
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
     if !status.is_success() {
-        bail!(
-            "the router answered {status}: {}",
-            String::from_utf8_lossy(&body).trim_end()
-        );
+        bail!("the router answered {status}: {}", problem(&body));
     }
     Ok(body)
+}
+
+/// What is wrong, out of `{"error": "..."}`; something else than a router may answer anything.
+fn problem(body: &[u8]) -> String {
+    let answer = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    match answer["error"].as_str() {
+        Some(error) => error.to_owned(),
+        None => String::from_utf8_lossy(body).trim_end().to_owned(),
+    }
 }
 
 fn target(options: &Explain) -> String {
