@@ -2,7 +2,10 @@
 //! broader rule.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use routed_policy::{Compiler, Reason, Report, Resources};
+use routed_policy::{Compiler, Reason, Report, Resources, compile};
+use routed_snapshot::PartName;
+use routed_snapshot::ir::Action;
+use routed_snapshot::snapshot::PartContent;
 
 const PROFILE: &str = "apiVersion: routed.io/v1
 kind: RouterProfile
@@ -114,4 +117,28 @@ fn an_unreadable_copy_beside_a_good_object_stops_no_edit_of_it() {
             assert!(!has(&report, Reason::AlreadyDefined));
         }
     }
+}
+
+#[test]
+fn a_rule_with_too_many_matches_answers_500_to_all_of_them() {
+    let matches: Vec<String> = (0..100)
+        .map(|at| format!("{{path: {{value: /p{at}}}}}"))
+        .collect();
+    let filter = "filters: [{type: DirectResponse, directResponse: {statusCode: 200, body: a}}]";
+    let route = format!(
+        "apiVersion: routed.io/v2\nkind: EdgeRoute\nmetadata: {{name: a}}\nspec:\n  hostnames: [a.example.com]\n  rules:\n  \
+         - matches: [{}]\n    {filter}\n  - {filter}\n",
+        matches.join(", ")
+    );
+    let report = compile(&Resources::from_files(files(&[&route])));
+    assert!(has(&report, Reason::TooMany), "{:?}", report.diags);
+    let parts = report.snapshot.parts().iter();
+    let mut routes = parts.filter_map(|(name, part)| match (name, part.content()) {
+        (PartName::Routes(_), PartContent::Routes(part)) => Some(part),
+        _ => None,
+    });
+    let part = routes.next().unwrap();
+    assert_eq!(part.tables[0].matches.len(), 101);
+    let failing = &part.rules["EdgeRoute/default/a/0"].action;
+    assert!(matches!(failing, Action::Fail { status: 500, .. }), "{failing:?}");
 }
