@@ -5,9 +5,12 @@
 //!   one instance; a clone is another instance, which a compiler compares object by object (by pointer).
 //! - **The first of two definitions counts**, in the order of file names, and the later one is an error: a copy that
 //!   was left behind must not silently replace what is served.
+//! - **An object that can't be read is not an absent one** ([`unread`]): see [`Resources::reload_keeping`].
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+mod key;
+mod unread;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,69 +22,11 @@ use crate::kinds::router_profile::RouterProfileSpec;
 use crate::kinds::routing_policy::RoutingPolicySpec;
 use crate::kinds::{edge_route, edge_route_v1};
 use crate::yaml::{self, Parsed};
+pub use key::{Kind, ObjectKey};
+use unread::Unread;
 
 /// Largest file that is read (64 MiB).
 pub const MAX_FILE_BYTES: usize = 64 << 20;
-
-/// The kinds that are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// routed.io EdgeRoute
-    EdgeRoute,
-    /// routed.io Backend
-    Backend,
-    /// routed.io RoutingPolicy
-    RoutingPolicy,
-    /// routed.io RouterProfile
-    RouterProfile,
-    /// v1 Service
-    Service,
-    /// discovery.k8s.io/v1 EndpointSlice
-    EndpointSlice,
-    /// v1 Secret
-    Secret,
-    /// v1 ConfigMap
-    ConfigMap,
-    /// v1 Namespace
-    Namespace,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-/// What tells objects apart.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey {
-    /// Kind.
-    pub kind: Kind,
-    /// Namespace; empty for a Namespace itself.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl ObjectKey {
-    /// A key; an absent namespace is `default`.
-    pub fn new(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
-        let namespace = match kind {
-            Kind::Namespace => "",
-            _ => namespace.unwrap_or("default"),
-        };
-        ObjectKey {
-            kind,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
-    }
-
-    /// `namespace/name`.
-    pub fn path(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
-    }
-}
 
 /// What an object says.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,6 +125,10 @@ impl Object {
         }
     }
 
+    fn is_from(&self, file: &str) -> bool {
+        self.source.as_ref().is_some_and(|source| &*source.file == file)
+    }
+
     fn same_source(&self, file: &str, line: u32) -> bool {
         self.source
             .as_ref()
@@ -192,6 +141,7 @@ impl Object {
 pub struct Resources {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     diags: Vec<Diag>,
+    unread: Unread,
     memo: HashMap<Arc<str>, Arc<Parsed>>,
     instance: u64,
     journal: Vec<ObjectKey>,
@@ -202,6 +152,7 @@ impl Default for Resources {
         Resources {
             objects: BTreeMap::new(),
             diags: Vec::new(),
+            unread: Unread::default(),
             memo: HashMap::new(),
             instance: next_instance(),
             journal: Vec::new(),
@@ -214,6 +165,7 @@ impl Clone for Resources {
         Resources {
             objects: self.objects.clone(),
             diags: self.diags.clone(),
+            unread: self.unread.clone(),
             memo: self.memo.clone(),
             instance: next_instance(),
             journal: Vec::new(),
@@ -244,19 +196,39 @@ impl Resources {
 
     /// Replaces everything by what these files hold. Documents whose text is unchanged are not parsed again.
     pub fn reload(&mut self, files: impl IntoIterator<Item = (String, Vec<u8>)>) {
+        self.unread = Unread::default();
+        self.load(files, None);
+    }
+
+    /// The same, but an object that is written and can't be read stays what it was when it last could: a slip of the
+    /// pen in something that is served must not take it away. The fault is reported all the same.
+    pub fn reload_keeping(&mut self, files: impl IntoIterator<Item = (String, Vec<u8>)>) {
+        let before = std::mem::take(&mut self.unread);
+        let nameless = self.load(files, Some(&before));
+        self.unread.keep_on(before, nameless);
+    }
+
+    /// The answer says whether some document doesn't say which object it is.
+    fn load(&mut self, files: impl IntoIterator<Item = (String, Vec<u8>)>, keeping: Option<&Unread>) -> bool {
         let mut files: Vec<_> = files.into_iter().collect();
         files.sort_by(|a, b| a.0.cmp(&b.0));
         let old = std::mem::take(&mut self.memo);
         let mut found = BTreeMap::new();
+        let mut nameless = false;
         self.diags.clear();
         for (name, bytes) in files {
             let name: Arc<str> = name.into();
             match text_of(&bytes) {
-                Ok(text) => self.read_file(&name, text, &old, &mut found),
-                Err((reason, message)) => self.diags.push(file_diag(&name, reason, message)),
+                Ok(text) => nameless |= self.read_file(&name, text, &old, keeping, &mut found),
+                Err((reason, message)) => {
+                    nameless = true;
+                    self.diags.push(file_diag(&name, reason, message));
+                }
             }
         }
+        self.keep_unread(keeping, &mut found);
         self.replace(found);
+        nameless
     }
 
     fn read_file(
@@ -264,8 +236,10 @@ impl Resources {
         file: &Arc<str>,
         text: &str,
         old: &HashMap<Arc<str>, Arc<Parsed>>,
+        keeping: Option<&Unread>,
         found: &mut BTreeMap<ObjectKey, Arc<Object>>,
-    ) {
+    ) -> bool {
+        let mut nameless = false;
         for (line, document) in yaml::split(text) {
             let (document, parsed) = match self
                 .memo
@@ -276,7 +250,11 @@ impl Resources {
                 None => (Arc::from(document), Arc::new(yaml::parse(document))),
             };
             self.memo.insert(Arc::clone(&document), Arc::clone(&parsed));
-            self.diags.extend(problems(file, line, &parsed));
+            for problem in &parsed.problems {
+                nameless |= unread::is_nameless(problem);
+                self.note_unread(file, problem, keeping, found);
+                self.diags.push(diag_of(file, line, problem));
+            }
             for (at, item) in parsed.items.iter().enumerate() {
                 let object = match self.objects.get(&item.key) {
                     Some(known)
@@ -304,6 +282,59 @@ impl Resources {
                 }
             }
         }
+        nameless
+    }
+
+    /// Notes what a fault leaves unread. An object's last version stands in for it at once where it came from this
+    /// file: a second definition elsewhere doesn't count now, as it didn't before.
+    fn note_unread(
+        &mut self,
+        file: &str,
+        problem: &yaml::Problem,
+        keeping: Option<&Unread>,
+        found: &mut BTreeMap<ObjectKey, Arc<Object>>,
+    ) {
+        for key in unread::named_by(problem) {
+            let last = self.last_version(&key, keeping).filter(|last| last.is_from(file));
+            if let Some(last) =
+                last.filter(|_| problem.kind == key.kind.to_string() && !found.contains_key(&key))
+            {
+                self.unread.kept.insert(key.clone(), Arc::clone(&last));
+                found.insert(key, last);
+            } else {
+                self.unread.missing.insert(key);
+            }
+        }
+    }
+
+    /// Lets last versions stand in for whatever is still unread once all files are, and says so.
+    fn keep_unread(&mut self, keeping: Option<&Unread>, found: &mut BTreeMap<ObjectKey, Arc<Object>>) {
+        for key in std::mem::take(&mut self.unread.missing) {
+            if found.contains_key(&key) {
+                continue;
+            }
+            match self.last_version(&key, keeping) {
+                Some(last) => {
+                    self.unread.kept.insert(key.clone(), Arc::clone(&last));
+                    found.insert(key, last);
+                }
+                None => {
+                    self.unread.missing.insert(key);
+                }
+            }
+        }
+        let kept: BTreeSet<String> = self.unread.kept.keys().map(ObjectKey::path).collect();
+        for diag in &mut self.diags {
+            if unread::is_unreadable(diag.reason) && kept.contains(&diag.object) {
+                diag.message
+                    .push_str(" (the object's last good version stays in use)");
+            }
+        }
+    }
+
+    fn last_version(&self, key: &ObjectKey, keeping: Option<&Unread>) -> Option<Arc<Object>> {
+        let before = keeping?;
+        self.objects.get(key).or_else(|| before.kept.get(key)).cloned()
     }
 
     fn replace(&mut self, found: BTreeMap<ObjectKey, Arc<Object>>) {
@@ -332,6 +363,7 @@ impl Resources {
     /// Adds an object or replaces the one of its key.
     pub fn insert(&mut self, object: Object) {
         let key = object.key.clone();
+        self.unread.missing.remove(&key);
         self.objects.insert(key.clone(), Arc::new(object));
         self.note(key);
     }
@@ -353,6 +385,11 @@ impl Resources {
     /// All objects in order of their keys.
     pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.objects.values()
+    }
+
+    /// The keys of objects that are written and can't be read, where no earlier version stands in for them.
+    pub(crate) fn unread(&self) -> &BTreeSet<ObjectKey> {
+        &self.unread.missing
     }
 
     /// What could not be read.
@@ -411,8 +448,8 @@ fn file_diag(file: &str, reason: Reason, message: String) -> Diag {
     }
 }
 
-fn problems(file: &str, line: u32, parsed: &Parsed) -> Vec<Diag> {
-    let diag = |problem: &yaml::Problem| Diag {
+fn diag_of(file: &str, line: u32, problem: &yaml::Problem) -> Diag {
+    Diag {
         kind: problem.kind.clone(),
         object: problem.object.clone(),
         place: Some(Place {
@@ -424,8 +461,7 @@ fn problems(file: &str, line: u32, parsed: &Parsed) -> Vec<Diag> {
         severity: problem.severity,
         reason: problem.reason,
         message: problem.message.clone(),
-    };
-    parsed.problems.iter().map(diag).collect()
+    }
 }
 
 fn already_defined(later: &Object, first: &Object) -> Diag {

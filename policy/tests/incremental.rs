@@ -36,6 +36,10 @@ fn document(kind: u8, name: u8, variant: u8) -> String {
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: default, labels: {{team: t{}}}}}\n",
             variant % 2
         ),
+        _ if variant > 1 => {
+            "apiVersion: routed.io/v1\nkind: RouterProfile\nmetadata: {name: default}\nspec: {nonsense: 1}\n"
+                .to_owned()
+        }
         _ => "kind: [broken\n".to_owned(),
     }
 }

@@ -34,6 +34,11 @@ pub(crate) fn attach(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Fin
     let built_in = ProfileFragment::built_in();
     let profile = match world.profile(&key) {
         Some(profile) => profile,
+        None if world.resources.unread().contains(&key) => {
+            let message = format!("RouterProfile `{}` can't be read", key.path());
+            findings.error(Reason::ProfileNotFound, "spec.profileRef", message);
+            return Attachment::default();
+        }
         None if key.path() == "default/default" => &built_in,
         None => {
             findings.error(

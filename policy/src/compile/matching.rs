@@ -14,6 +14,9 @@ use super::world::Findings;
 use crate::diag::Reason;
 use crate::kinds::edge_route::{FieldCondition, FieldMatchType, PathCondition, PathType, RouteMatch};
 
+/// Most conditions of one kind in a match.
+const MAX_CONDITIONS: usize = 16;
+
 /// The place of a match among all matches of its host; the least is tried first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
@@ -80,33 +83,40 @@ enum Names {
     Cookie,
 }
 
-/// Compiles one match, or says why it can't be.
-pub(crate) fn conditions(
-    written: &RouteMatch,
-    field: &str,
-    findings: &mut Findings<'_>,
-) -> Option<Conditions> {
+/// A compiled match.
+pub(crate) struct Compiled {
+    /// The usable conditions: they take at least the requests that the written ones would have.
+    pub(crate) conditions: Conditions,
+    /// Whether they are all that was written.
+    pub(crate) whole: bool,
+}
+
+/// Compiles one match. None where its path is unusable: nothing is known then of what it would have caught.
+pub(crate) fn compiled(written: &RouteMatch, field: &str, findings: &mut Findings<'_>) -> Option<Compiled> {
+    let mut whole = true;
     let path = path(written.path.as_ref(), &format!("{field}.path.value"), findings);
-    let method = match &written.method {
-        Some(method) => {
-            let checked = check::token(method).map(|()| Some(method.clone()));
-            findings.check(Reason::InvalidMatch, &format!("{field}.method"), checked)
-        }
-        None => Some(None),
-    };
+    let method = written.method.as_ref().and_then(|method| {
+        let checked = check::token(method).map(|()| method.clone());
+        let method = findings.check(Reason::InvalidMatch, &format!("{field}.method"), checked);
+        whole &= method.is_some();
+        method
+    });
     let mut fields = |list: &[FieldCondition], member: &str, names: Names| {
-        field_matches(list, &format!("{field}.{member}"), names, findings)
+        let (matches, all) = field_matches(list, &format!("{field}.{member}"), names, findings);
+        whole &= all;
+        matches
     };
     let headers = fields(&written.headers, "headers", Names::Header);
     let query_params = fields(&written.query_params, "queryParams", Names::Query);
     let cookies = fields(&written.cookies, "cookies", Names::Cookie);
-    Some(Conditions {
+    let conditions = Conditions {
         path: path?,
-        method: method?,
-        headers: headers?,
-        query_params: query_params?,
-        cookies: cookies?,
-    })
+        method,
+        headers,
+        query_params,
+        cookies,
+    };
+    Some(Compiled { conditions, whole })
 }
 
 fn path(written: Option<&PathCondition>, field: &str, findings: &mut Findings<'_>) -> Option<PathMatch> {
@@ -131,23 +141,23 @@ fn without_slash(mut path: String) -> String {
     path
 }
 
+/// The usable conditions, and whether they are all that was written.
 fn field_matches(
     written: &[FieldCondition],
     field: &str,
     names: Names,
     findings: &mut Findings<'_>,
-) -> Option<Vec<FieldMatch>> {
-    if written.len() > 16 {
-        findings.error(
-            Reason::TooMany,
-            field,
-            format!("{} conditions; 16 are taken", written.len()),
+) -> (Vec<FieldMatch>, bool) {
+    let mut whole = written.len() <= MAX_CONDITIONS;
+    if !whole {
+        let message = format!(
+            "{} conditions; {MAX_CONDITIONS} are taken, and the rule answers 500",
+            written.len()
         );
-        return None;
+        findings.error(Reason::TooMany, field, message);
     }
-    let mut matches: Vec<FieldMatch> = Vec::with_capacity(written.len());
-    let mut whole = true;
-    for (at, condition) in written.iter().enumerate() {
+    let mut matches: Vec<FieldMatch> = Vec::new();
+    for (at, condition) in written.iter().take(MAX_CONDITIONS).enumerate() {
         let field = format!("{field}[{at}]");
         let checked = name_of(&condition.name, names);
         let Some(name) = findings.check(Reason::InvalidMatch, &format!("{field}.name"), checked) else {
@@ -165,7 +175,7 @@ fn field_matches(
             None => whole = false,
         }
     }
-    whole.then_some(matches)
+    (matches, whole)
 }
 
 fn name_of(name: &str, names: Names) -> Result<String, String> {

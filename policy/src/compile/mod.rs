@@ -10,6 +10,8 @@
 //!   empty memory, so there is one code path, and a property test holds that both give the same bytes.
 //! - **Routes see a Backend as usable or not**, and a profile as its listeners and what they admit. A change that
 //!   leaves this alone (an endpoint, a timeout) compiles no route again.
+//! - **The built-in profile stands for one that nobody wrote**, never for one that can't be read: the latter becomes
+//!   one without listeners, so that a slip of the pen opens no port that wasn't asked for.
 //! - **Only Services that a route names** are in the snapshot: a router needn't know all of a cluster.
 
 mod attach;

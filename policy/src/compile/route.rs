@@ -1,14 +1,15 @@
 //! EdgeRoutes: rules with their matches, ready to be sorted into host tables.
 //!
 //! A rule in error stays where it is and answers 500: what it would have caught must not fall through to a broader
-//! rule. Only a match that can't be compiled at all is left out, since nothing is known of what it would have caught.
+//! rule. A match that can't be compiled whole stays with its usable conditions, which take those requests and more.
+//! Only a match without a usable path is left out, since nothing is known of what it would have caught.
 
 use routed_snapshot::ir::{Action, Retry, Rule, RuleTimeouts};
 
 use super::attach::{Attachment, attach};
 use super::check;
 use super::filter::{Filters, filters};
-use super::matching::{Conditions, Rank, conditions};
+use super::matching::{Compiled, Conditions, Rank, compiled};
 use super::reference::{mirror, share};
 use super::world::{Findings, World};
 use crate::diag::{Diag, Reason};
@@ -18,6 +19,9 @@ use crate::resources::{Body, Object};
 
 /// Most rules of a route, matches of a rule, backends of a rule.
 const MAX_ENTRIES: usize = 64;
+
+/// Most matches of a rule that has too many of them and answers 500 to all.
+const MAX_FAILING_MATCHES: usize = 1024;
 
 /// A compiled route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,20 +134,24 @@ fn one_rule(at: usize, written: &RouteRule, world: &World<'_>, findings: &mut Fi
         &written.matches
     };
     if list.len() > MAX_ENTRIES {
-        let message = format!("{} matches; {MAX_ENTRIES} are taken", list.len());
+        let message = format!(
+            "{} matches; a rule may have {MAX_ENTRIES}, so this one answers 500",
+            list.len()
+        );
         findings.error(Reason::TooMany, &format!("{field}.matches"), message);
         failed = failed.or(Some(Reason::TooMany));
     }
-    let mut matches = Vec::with_capacity(list.len());
-    for (index, one) in list.iter().take(MAX_ENTRIES).enumerate() {
-        match conditions(one, &format!("{field}.matches[{index}]"), findings) {
-            Some(conditions) => {
-                let key = object.key();
-                let route = (key.namespace.clone(), key.name.clone());
-                let rank = conditions.rank(object.meta().creation_timestamp, route, (at, index));
-                matches.push((rank, conditions));
-            }
-            None => failed = failed.or(Some(Reason::InvalidMatch)),
+    let mut matches = Vec::with_capacity(list.len().min(MAX_FAILING_MATCHES));
+    for (index, one) in list.iter().take(MAX_FAILING_MATCHES).enumerate() {
+        let compiled = compiled(one, &format!("{field}.matches[{index}]"), findings);
+        if !compiled.as_ref().is_some_and(|compiled| compiled.whole) {
+            failed = failed.or(Some(Reason::InvalidMatch));
+        }
+        if let Some(Compiled { conditions, .. }) = compiled {
+            let key = object.key();
+            let route = (key.namespace.clone(), key.name.clone());
+            let rank = conditions.rank(object.meta().creation_timestamp, route, (at, index));
+            matches.push((rank, conditions));
         }
     }
     let rule = rule(written, &field, failed, world, findings);

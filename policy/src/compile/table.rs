@@ -1,8 +1,8 @@
 //! Host tables: the matches of all routes of a host in their order, and which of them no request can reach.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use routed_snapshot::ir::{HttpMatch, HttpTable, PathMatch};
+use routed_snapshot::ir::{FieldMatch, HttpMatch, HttpTable, PathMatch, ValueMatch};
 
 use super::matching::{Conditions, Rank};
 use super::route::{RouteFragment, RuleFragment, v1_field};
@@ -83,20 +83,32 @@ fn http_match((rank, conditions, rule, _): &Entry<'_>) -> HttpMatch {
     }
 }
 
-/// Finds matches that an earlier one leaves nothing to: an equal one, or an expression that takes every path. Others
-/// don't occur: what has fewer conditions on the same path stands later.
+/// Most matches of one path, method and set of names that a later one is compared with.
+const MAX_COMPARED: usize = 64;
+
+/// Finds matches that an earlier one leaves nothing to: an equal one, one of the same path, method and names whose
+/// every test covers the later one's, or an expression that takes every path. What has fewer conditions on the same
+/// path stands later. Whether one expression covers another, or a prefix its paths, is not looked into.
 fn lint(host: &str, entries: &[Entry<'_>], resources: &Resources, diags: &mut Vec<Diag>) {
     if entries.len() < 2 {
         return;
     }
     let mut seen: HashSet<String> = HashSet::with_capacity(entries.len());
+    let mut wide: HashMap<String, Vec<&Conditions>> = HashMap::new();
     let mut takes_all: Option<&str> = None;
     for (rank, conditions, rule, key) in entries {
         let first = seen.insert(identity(conditions));
-        let by = if first {
-            takes_all
-        } else {
+        let covered = || {
+            // Most tables have none, and need no shapes.
+            let alike = || wide.get(&shape(conditions)).into_iter().flatten();
+            !wide.is_empty() && alike().any(|earlier| covers(earlier, conditions))
+        };
+        let by = if !first {
             Some("an equal match that stands before it")
+        } else if covered() {
+            Some("a match before it that tests the same fields less strictly")
+        } else {
+            takes_all
         };
         if let Some(by) = by
             && let Some(object) = resources.get(key)
@@ -104,6 +116,12 @@ fn lint(host: &str, entries: &[Entry<'_>], resources: &Resources, diags: &mut Ve
             let message = format!("on host `{host}` no request reaches it, because of {by}");
             let field = field_of(object, rank.at());
             diags.push(object.diag(Severity::Warning, Reason::Unreachable, &field, message));
+        }
+        if first && tests(conditions).any(|test| test.value == ValueMatch::Present) {
+            let alike = wide.entry(shape(conditions)).or_default();
+            if alike.len() < MAX_COMPARED {
+                alike.push(conditions);
+            }
         }
         if takes_everything(conditions) {
             takes_all = takes_all.or(Some(&rule.name));
@@ -127,6 +145,41 @@ fn identity(conditions: &Conditions) -> String {
         list.sort_by(|a, b| a.name.cmp(&b.name));
     }
     format!("{sorted:?}")
+}
+
+/// What two matches must have in common for one to cover the other.
+fn shape(conditions: &Conditions) -> String {
+    let names = |list: &[FieldMatch]| list.iter().map(|test| test.name.clone()).collect::<BTreeSet<_>>();
+    let headers = names(&conditions.headers);
+    let (query, cookies) = (names(&conditions.query_params), names(&conditions.cookies));
+    format!(
+        "{:?}",
+        (&conditions.path, &conditions.method, headers, query, cookies)
+    )
+}
+
+/// Whether `earlier` takes each request that `later` does; they have the same shape.
+fn covers(earlier: &Conditions, later: &Conditions) -> bool {
+    let lists = [
+        (&earlier.headers, &later.headers),
+        (&earlier.query_params, &later.query_params),
+        (&earlier.cookies, &later.cookies),
+    ];
+    let covered = |wide: &FieldMatch, list: &[FieldMatch]| {
+        let narrow = list.iter().find(|test| test.name == wide.name);
+        narrow.is_some_and(|narrow| {
+            wide.value == narrow.value
+                || (wide.value == ValueMatch::Present && narrow.value != ValueMatch::Absent)
+        })
+    };
+    lists
+        .iter()
+        .all(|(wide, narrow)| wide.iter().all(|test| covered(test, narrow)))
+}
+
+fn tests(conditions: &Conditions) -> impl Iterator<Item = &FieldMatch> {
+    let (query, cookies) = (&conditions.query_params, &conditions.cookies);
+    conditions.headers.iter().chain(query).chain(cookies)
 }
 
 fn takes_everything(conditions: &Conditions) -> bool {

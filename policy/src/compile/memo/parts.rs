@@ -34,6 +34,9 @@ impl Compiler {
     fn profiles_part(&self) -> ProfilesPart {
         let named = self.profiles.iter();
         let mut profiles: BTreeMap<_, _> = named.map(|(key, of)| (key.path(), of.profile.clone())).collect();
+        // Nothing listens for a profile that can't be read: a router runs the built-in one only where there is none.
+        let unread = self.unread_profiles.iter();
+        profiles.extend(unread.map(|key| (key.path(), Profile::default())));
         profiles
             .entry("default/default".to_owned())
             .or_insert_with(Profile::built_in);

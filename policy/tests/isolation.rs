@@ -1,0 +1,144 @@
+//! What can't be read or compiled hurts only itself: nothing is guessed in its place, and its requests reach no
+//! broader rule.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use routed_policy::{Compiler, Reason, Report, Resources, compile};
+use routed_snapshot::PartName;
+use routed_snapshot::ir::Action;
+use routed_snapshot::snapshot::PartContent;
+
+const PROFILE: &str = "apiVersion: routed.io/v1
+kind: RouterProfile
+metadata: {name: default}
+spec:
+  listeners: [{name: web, port: 80, protocol: HTTP}]
+";
+
+const UNREADABLE: [&str; 4] = [
+    // An unknown field.
+    "apiVersion: routed.io/v1\nkind: RouterProfile\nmetadata: {name: default}\nspec: {listener: []}\n",
+    // A wrong type.
+    "apiVersion: routed.io/v1\nkind: RouterProfile\nmetadata: {name: default}\nspec: {listeners: 80}\n",
+    // No such version.
+    "apiVersion: routed.io/v11\nkind: RouterProfile\nmetadata: {name: default}\nspec: {listeners: []}\n",
+    // No such kind.
+    "apiVersion: routed.io/v1\nkind: RouterProfil\nmetadata: {name: default}\nspec: {listeners: []}\n",
+];
+
+const ROUTE: &str = "apiVersion: routed.io/v2
+kind: EdgeRoute
+metadata: {name: a}
+spec:
+  hostnames: [a.example.com]
+  rules:
+  - filters: [{type: DirectResponse, directResponse: {statusCode: 200, body: a}}]
+";
+
+fn files(documents: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let numbered = documents.iter().enumerate();
+    numbered
+        .map(|(at, text)| (format!("{at}.yaml"), text.as_bytes().to_vec()))
+        .collect()
+}
+
+fn ports(report: &Report) -> Vec<u16> {
+    let profiles = report.snapshot.profiles().unwrap();
+    let listeners = profiles.profiles["default/default"].listeners.values();
+    listeners.map(|listener| listener.port).collect()
+}
+
+fn has(report: &Report, reason: Reason) -> bool {
+    report.diags.iter().any(|diag| diag.reason == reason)
+}
+
+#[test]
+fn a_profile_that_never_could_be_read_opens_no_port() {
+    for unreadable in UNREADABLE {
+        let mut resources = Resources::default();
+        let mut compiler = Compiler::new();
+        resources.reload_keeping(files(&[unreadable, ROUTE]));
+        let report = compiler.compile(&resources);
+        assert_eq!(ports(&report), [0; 0], "{unreadable}");
+        assert!(has(&report, Reason::ProfileNotFound), "{:?}", report.diags);
+        assert!(report.snapshot.is_empty());
+        // Taken away, it is one that nobody wrote; and mended, it is itself.
+        resources.reload_keeping(files(&["", ROUTE]));
+        let report = compiler.compile(&resources);
+        assert_eq!((ports(&report), report.snapshot.is_empty()), (vec![8080], false));
+        resources.reload_keeping(files(&[unreadable, ROUTE]));
+        assert_eq!(ports(&compiler.compile(&resources)), [0; 0]);
+        resources.reload_keeping(files(&[PROFILE, ROUTE]));
+        assert_eq!(ports(&compiler.compile(&resources)), [80]);
+    }
+}
+
+#[test]
+fn an_object_that_can_no_longer_be_read_stays_what_it_was() {
+    for unreadable in UNREADABLE {
+        let mut resources = Resources::default();
+        let mut compiler = Compiler::new();
+        resources.reload_keeping(files(&[PROFILE, ROUTE]));
+        let good = compiler.compile(&resources);
+        // The second copy doesn't count, neither before nor while the first one can't be read.
+        let copy = PROFILE.replace("80", "81");
+        let sure = unreadable.contains("kind: RouterProfile\n");
+        let presents = [&[unreadable, ROUTE][..], &[unreadable, ROUTE, &copy]];
+        for present in &presents[..1 + usize::from(sure)] {
+            resources.reload_keeping(files(present));
+            let report = compiler.compile(&resources);
+            assert_eq!(report.snapshot.hash(), good.snapshot.hash(), "{:?}", report.diags);
+            let kept = |message: &str| message.contains("last good version stays");
+            assert!(report.diags.iter().any(|diag| kept(&diag.message)));
+        }
+        // Not YAML at all meanwhile: which object it is can't be told, and nothing is forgotten.
+        resources.reload_keeping(files(&["kind: [", ROUTE]));
+        resources.reload_keeping(files(&[unreadable, ROUTE]));
+        assert_eq!(compiler.compile(&resources).snapshot.hash(), good.snapshot.hash());
+        resources.reload_keeping(files(&["", ROUTE]));
+        resources.reload_keeping(files(&[unreadable, ROUTE]));
+        assert_eq!(
+            ports(&compiler.compile(&resources)),
+            [0; 0],
+            "one that was gone is kept"
+        );
+    }
+}
+
+#[test]
+fn an_unreadable_copy_beside_a_good_object_stops_no_edit_of_it() {
+    for unreadable in UNREADABLE {
+        let mut resources = Resources::default();
+        let mut compiler = Compiler::new();
+        for port in [80, 81] {
+            let good = PROFILE.replace("80", &port.to_string());
+            resources.reload_keeping(files(&[unreadable, &good]));
+            let report = compiler.compile(&resources);
+            assert_eq!(ports(&report), [port], "{:?}", report.diags);
+            assert!(!has(&report, Reason::AlreadyDefined));
+        }
+    }
+}
+
+#[test]
+fn a_rule_with_too_many_matches_answers_500_to_all_of_them() {
+    let matches: Vec<String> = (0..100)
+        .map(|at| format!("{{path: {{value: /p{at}}}}}"))
+        .collect();
+    let filter = "filters: [{type: DirectResponse, directResponse: {statusCode: 200, body: a}}]";
+    let route = format!(
+        "apiVersion: routed.io/v2\nkind: EdgeRoute\nmetadata: {{name: a}}\nspec:\n  hostnames: [a.example.com]\n  rules:\n  \
+         - matches: [{}]\n    {filter}\n  - {filter}\n",
+        matches.join(", ")
+    );
+    let report = compile(&Resources::from_files(files(&[&route])));
+    assert!(has(&report, Reason::TooMany), "{:?}", report.diags);
+    let parts = report.snapshot.parts().iter();
+    let mut routes = parts.filter_map(|(name, part)| match (name, part.content()) {
+        (PartName::Routes(_), PartContent::Routes(part)) => Some(part),
+        _ => None,
+    });
+    let part = routes.next().unwrap();
+    assert_eq!(part.tables[0].matches.len(), 101);
+    let failing = &part.rules["EdgeRoute/default/a/0"].action;
+    assert!(matches!(failing, Action::Fail { status: 500, .. }), "{failing:?}");
+}
