@@ -152,6 +152,11 @@ impl Publisher {
         true
     }
 
+    /// True where a table is published.
+    pub(crate) fn serves(&self) -> bool {
+        self.held.hash.is_some()
+    }
+
     /// The status that this publisher writes.
     pub fn status(&self) -> &Status {
         &self.status

@@ -34,7 +34,7 @@ impl TlsKeys {
 
     /// Looks once; the error says what is wrong with the folder or some pairs.
     pub(crate) fn look(&mut self, keys: &Keys) -> (Next, Result<(), String>) {
-        let next = match self.tree.look() {
+        let next = match self.tree.look(!keys.load().is_empty()) {
             Ok(Seen::Same) => Next::Poll,
             Ok(Seen::Unsettled) => Next::Soon,
             Ok(Seen::Changed) => {

@@ -89,7 +89,7 @@ impl ResourcesLook {
 
     /// Looks once.
     pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
-        let next = match self.tree.look() {
+        let next = match self.tree.look(publisher.serves()) {
             Ok(Seen::Same) => Next::Poll,
             Ok(Seen::Unsettled) => Next::Soon,
             Ok(Seen::Changed) => {
