@@ -47,7 +47,7 @@ pub enum Refusal {
     Older,
     /// It comes from another cluster.
     #[error(
-        "the snapshot comes from cluster `{offered}`, this router follows `{held}` until the source is reset"
+        "the snapshot comes from cluster `{offered}`, this router follows `{held}`; restart it without the cache to follow another"
     )]
     OtherCluster {
         /// Cluster of the position held.

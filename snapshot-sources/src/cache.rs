@@ -1,10 +1,10 @@
 //! `--snapshot-cache`: the last good snapshot on disk, so that a restart serves at once.
 //!
 //! Written by a thread of its own, whole and atomically; while one write runs, only the newest snapshot waits. A
-//! disk that is full, slow or gone is reported and costs nothing else.
+//! disk that is full, slow or gone is reported and costs nothing else; a write that failed is tried again.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ use crate::status::{CacheStatus, Status};
 
 /// How long the end of the process waits for the write under way.
 const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// Pause after a write that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The snapshot that waits to be written.
 type Newest = Arc<Mutex<Option<Snapshot>>>;
@@ -87,14 +90,35 @@ pub(crate) fn load(path: &Path) -> Option<Snapshot> {
 }
 
 fn write_all(path: &Path, status: &Status, newest: &Newest, woken: &Receiver<()>, end: Sender<()>) {
-    while woken.recv().is_ok() {
-        let snapshot = newest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(snapshot) = snapshot {
-            let written = write_atomically(path, &snapshot.encode(), 0o600);
-            note(status, written.map_err(|error| error.to_string()));
+    let mut failed = false;
+    loop {
+        // A new snapshot, the end of a pause after a failure, or the end of the process: then one last attempt.
+        let woke = if failed {
+            woken.recv_timeout(RETRY_AFTER)
+        } else {
+            woken.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        failed = !write_newest(path, status, newest);
+        if woke == Err(RecvTimeoutError::Disconnected) {
+            break;
         }
     }
     drop(end);
+}
+
+/// Writes what waits; where that fails it waits on, unless a newer one has come. False where it failed.
+fn write_newest(path: &Path, status: &Status, newest: &Newest) -> bool {
+    let waiting = || newest.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(snapshot) = waiting().take() else {
+        return true;
+    };
+    let written = write_atomically(path, &snapshot.encode(), 0o600).map_err(|error| error.to_string());
+    let good = written.is_ok();
+    note(status, written);
+    if !good {
+        waiting().get_or_insert(snapshot);
+    }
+    good
 }
 
 fn note(status: &Status, written: Result<(), String>) {

@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use routed_snapshot::Hash;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,16 @@ pub enum KeyCacheError {
 #[derive(Debug)]
 pub(crate) struct KeyCache {
     folder: PathBuf,
+    unwritten: Mutex<Unwritten>,
+}
+
+/// What could not be written, and is to be tried again.
+#[derive(Debug, Default)]
+struct Unwritten {
+    /// Pairs by name.
+    pairs: BTreeSet<String>,
+    /// Whether files of pairs that are gone may be left.
+    leftovers: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,7 +90,10 @@ impl KeyCache {
         if mode & 0o077 != 0 {
             return Err(KeyCacheError::Open { path: folder, mode });
         }
-        Ok(KeyCache { folder })
+        Ok(KeyCache {
+            folder,
+            unwritten: Mutex::default(),
+        })
     }
 
     /// The pairs found; a damaged file is logged and left out.
@@ -97,22 +110,42 @@ impl KeyCache {
         Ok(table)
     }
 
-    /// Makes the folder hold `table`, where it held `before`.
+    /// Makes the folder hold `table`, where it held `before` but for what could not be written. Each pair is tried,
+    /// whatever becomes of the others; the first fault is returned.
     pub(crate) fn store(&self, table: &KeyTable, before: &KeyTable) -> Result<(), KeyCacheError> {
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::take(&mut *unwritten);
+        let mut fault = None;
         for (name, pair) in table {
             let path = self.path_of(name);
-            if before.get(name) == Some(pair) && path.exists() {
+            if before.get(name) == Some(pair) && !old.pairs.contains(name) && path.exists() {
                 continue;
             }
-            self.write(&path, name, pair).map_err(|error| self.io(error))?;
-        }
-        let wanted: BTreeSet<PathBuf> = table.keys().map(|name| self.path_of(name)).collect();
-        for path in self.entries().map_err(|error| self.io(error))? {
-            if !wanted.contains(&path) {
-                fs::remove_file(&path).map_err(|error| self.io(error))?;
+            if let Err(error) = self.write(&path, name, pair) {
+                unwritten.pairs.insert(name.clone());
+                fault = fault.or(Some(error));
             }
         }
-        Ok(())
+        if let Err(error) = self.remove_others(table) {
+            unwritten.leftovers = true;
+            fault = fault.or(Some(error));
+        }
+        fault.map_or(Ok(()), |error| Err(self.io(error)))
+    }
+
+    /// Whether something could not be written.
+    pub(crate) fn is_behind(&self) -> bool {
+        let unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        unwritten.leftovers || !unwritten.pairs.is_empty()
+    }
+
+    fn remove_others(&self, table: &KeyTable) -> io::Result<()> {
+        let wanted: BTreeSet<PathBuf> = table.keys().map(|name| self.path_of(name)).collect();
+        let mut removed = Ok(());
+        for path in self.entries()?.into_iter().filter(|path| !wanted.contains(path)) {
+            removed = removed.and(fs::remove_file(&path));
+        }
+        removed
     }
 
     fn write(&self, path: &Path, name: &str, pair: &KeyPair) -> io::Result<()> {

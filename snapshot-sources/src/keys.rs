@@ -79,9 +79,20 @@ impl Keys {
         if let Some(cache) = &self.shared.cache
             && let Err(error) = cache.store(&table, &before)
         {
-            tracing::warn!(%error, "the key cache can't be written; serving goes on");
+            tracing::warn!(%error, "the key cache can't be written; serving goes on and it is tried again");
         }
         self.shared.changed.send_modify(|changes| *changes += 1);
+    }
+
+    /// Tries again to write what the disk refused before. Called at each look of a source, whose interval is the
+    /// pause between two attempts; the fault is in the log already.
+    pub(crate) fn catch_up(&self) {
+        let behind = self.shared.cache.as_ref().filter(|cache| cache.is_behind());
+        let Some(cache) = behind else { return };
+        let table = self.load();
+        if cache.store(&table, &table).is_ok() {
+            tracing::info!("the key cache is written again");
+        }
     }
 
     /// A receiver that sees a new number after each change.

@@ -4,6 +4,7 @@
 //! that, and a worker in the middle of a request must not: the publisher keeps each replaced index in a
 //! [`Graveyard`] until no reader has it, and frees it there.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub struct Publisher {
     status: Status,
     held: Held,
     resets_seen: u64,
+    /// Secrets that the published snapshot's profiles name; none where that isn't known.
+    certificates: Option<BTreeSet<String>>,
     cache: Option<SnapshotCache>,
 }
 
@@ -83,6 +86,7 @@ impl Publisher {
                 status: status.clone(),
                 held: Held::default(),
                 resets_seen: 0,
+                certificates: None,
                 cache: None,
             },
             Live {
@@ -133,6 +137,7 @@ impl Publisher {
             Err(_) => return Err(Refusal::Panicked),
         };
         self.swap(index);
+        self.certificates = Some(certificates(snapshot));
         self.hold_position(snapshot.position());
         if let Some(cache) = &self.cache {
             cache.write(snapshot.clone());
@@ -148,8 +153,21 @@ impl Publisher {
         }
         let position = index.position().cloned();
         self.swap(index);
+        self.certificates = None;
         self.hold_position(position.as_ref());
         true
+    }
+
+    /// True where a table is published.
+    pub(crate) fn serves(&self) -> bool {
+        self.held.hash.is_some()
+    }
+
+    /// True where the published table may need the pair of this Secret (`namespace/name`).
+    pub(crate) fn needs_pair(&self, name: &str) -> bool {
+        self.certificates
+            .as_ref()
+            .is_none_or(|names| names.contains(name))
     }
 
     /// The status that this publisher writes.
@@ -192,4 +210,17 @@ impl Publisher {
             self.status.state().position = None;
         }
     }
+}
+
+/// The Secrets that a snapshot's listeners take certificates from.
+fn certificates(snapshot: &Snapshot) -> BTreeSet<String> {
+    let profiles = snapshot
+        .profiles()
+        .into_iter()
+        .flat_map(|part| part.profiles.values());
+    let listeners = profiles.flat_map(|profile| profile.listeners.values());
+    let tls = listeners.filter_map(|listener| listener.tls.as_ref());
+    tls.flat_map(|tls| &tls.certificates)
+        .map(|certificate| certificate.name.clone())
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! `--tls-keys DIR`: pairs from `<namespace>/<name>/{tls.crt,tls.key}`, for a source that brings none.
 //!
 //! Read by the same rules as a folder of resources. A pair that is damaged or incomplete leaves the one held under
-//! its name in place and is reported; a name that is gone is forgotten.
+//! its name in place and is reported. One that is gone stays, reported too, for as long as the published table names
+//! it: an empty folder is more often a mount that is late than a wish to refuse every handshake.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use crate::disk::tree::{Seen, Tree, TreeFile};
 use crate::keys::{KeyPair, KeyTable, Keys};
+use crate::live::Publisher;
 use crate::pem;
 use crate::source::Next;
 
@@ -20,6 +22,8 @@ const FILE_LIMIT: u64 = 1 << 20;
 pub(crate) struct TlsKeys {
     tree: Tree,
     problems: Vec<String>,
+    /// Pairs that are held and not in the folder.
+    gone: BTreeSet<String>,
 }
 
 impl TlsKeys {
@@ -29,16 +33,21 @@ impl TlsKeys {
         TlsKeys {
             tree: Tree::new(folder, wanted, FILE_LIMIT),
             problems: Vec::new(),
+            gone: BTreeSet::new(),
         }
     }
 
     /// Looks once; the error says what is wrong with the folder or some pairs.
-    pub(crate) fn look(&mut self, keys: &Keys) -> (Next, Result<(), String>) {
-        let next = match self.tree.look() {
+    pub(crate) fn look(&mut self, publisher: &Publisher, keys: &Keys) -> (Next, Result<(), String>) {
+        let next = match self.tree.look(!keys.load().is_empty()) {
+            Ok(Seen::Same) if self.gone.iter().any(|name| !publisher.needs_pair(name)) => {
+                self.take(publisher, keys);
+                Next::Poll
+            }
             Ok(Seen::Same) => Next::Poll,
             Ok(Seen::Unsettled) => Next::Soon,
             Ok(Seen::Changed) => {
-                self.take(keys);
+                self.take(publisher, keys);
                 Next::Poll
             }
             Err(error) => return (Next::Poll, Err(error.to_string())),
@@ -52,7 +61,7 @@ impl TlsKeys {
         self.tree.folders()
     }
 
-    fn take(&mut self, keys: &Keys) {
+    fn take(&mut self, publisher: &Publisher, keys: &Keys) {
         let held = keys.load();
         let files: BTreeMap<&str, &TreeFile> = self
             .tree
@@ -78,6 +87,16 @@ impl TlsKeys {
                         table.insert(folder.to_owned(), held.clone());
                     }
                 }
+            }
+        }
+        self.gone.clear();
+        for (name, pair) in held.iter() {
+            if !table.contains_key(name) && publisher.needs_pair(name) {
+                self.problems.push(format!(
+                    "{name}: gone from the folder; the pair held stays in use"
+                ));
+                self.gone.insert(name.clone());
+                table.insert(name.clone(), pair.clone());
             }
         }
         keys.store(table);

@@ -3,17 +3,20 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use common::{Running, empty, polling, position, put, snapshot, until};
-use routed_snapshot::Index;
+use routed_snapshot::ir::{CertificateRef, Listener, ListenerProtocol, ListenerTls, Profile, ProfilesPart};
+use routed_snapshot::snapshot::PartContent;
+use routed_snapshot::{Index, Part, PartName, Snapshot};
 use routed_sources::key_cache::KeyCacheError;
 use routed_sources::{FileConfig, KeyPair, KeyTable, Keys, Offered, Publisher, Refusal, Source};
 
-fn file(path: &Path) -> Source {
+fn file_source(path: &Path) -> Source {
     Source::File(FileConfig {
         polling: polling(true),
         ..FileConfig::new(path)
@@ -89,7 +92,7 @@ fn a_restart_serves_the_cached_table_before_the_source_is_there() {
     put(&source, &held.encode());
     let (mut publisher, live) = Publisher::new();
     publisher.attach_snapshot_cache(cache.clone());
-    let running = Running::start_with(file(&source), publisher, live, Keys::default());
+    let running = Running::start_with(file_source(&source), publisher, live, Keys::default());
     running.until_serves(&held);
     running.until("the cache", |status| {
         status
@@ -100,11 +103,11 @@ fn a_restart_serves_the_cached_table_before_the_source_is_there() {
     drop(running);
     assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o600);
 
-    fs::remove_file(&source).unwrap();
+    fs::remove_file_source(&source).unwrap();
     let (mut publisher, live) = Publisher::new();
     publisher.attach_snapshot_cache(cache);
     assert_eq!(live.load().as_ref().map(|index| index.hash()), Some(held.hash()));
-    let running = Running::start_with(file(&source), publisher, live, Keys::default());
+    let running = Running::start_with(file_source(&source), publisher, live, Keys::default());
     running.until("degraded", |status| status.degraded);
     // The cached position still refuses what is older.
     put(&source, &snapshot("old", Some(position("c", 4))).encode());
@@ -134,6 +137,19 @@ fn a_damaged_or_unwritable_cache_costs_nothing_else() {
     assert!(live.load().is_some());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a temporary file was left behind");
+    // Room again: it is written without a new snapshot.
+    fs::remove_dir(&cache).unwrap();
+    until("the cache", || {
+        live.status()
+            .view()
+            .cache
+            .is_some_and(|cache| cache.error.is_none() && cache.written_at.is_some())
+    });
+    assert_eq!(
+        fs::read(&cache).unwrap(),
+        snapshot("b", None).encode(),
+        "not the newest"
+    );
 }
 
 #[test]
@@ -223,4 +239,99 @@ fn pairs_are_read_from_a_folder_and_a_damaged_one_keeps_its_last() {
     fs::remove_dir_all(tls.join("shop/cert")).unwrap();
     until("no pair", || held("shop/cert").is_none());
     assert_eq!(held("shop/mounted"), Some(second.fingerprint.clone()));
+}
+
+/// The table `body`, with a profile whose listener takes its certificate from a Secret.
+fn with_certificate(body: &str, secret: &str) -> Snapshot {
+    let reference = CertificateRef {
+        name: secret.to_owned(),
+        fingerprint: "0".repeat(64),
+    };
+    let listener = Listener {
+        address: "127.0.0.1".to_owned(),
+        port: 8443,
+        protocol: ListenerProtocol::Https,
+        tls: Some(ListenerTls {
+            certificates: vec![reference],
+            certificate_files: Vec::new(),
+        }),
+        redirect_to_https: None,
+    };
+    let profile = Profile {
+        listeners: BTreeMap::from([("https".to_owned(), listener)]),
+        ..Profile::default()
+    };
+    let part = ProfilesPart {
+        profiles: BTreeMap::from([("default/default".to_owned(), profile)]),
+    };
+    let mut parts = snapshot(body, None).parts().clone();
+    let part = Part::from_content(PartContent::Profiles(part)).unwrap();
+    parts.insert(PartName::Profiles, Arc::new(part));
+    Snapshot::new(parts, None)
+}
+
+#[test]
+fn a_key_folder_that_is_empty_takes_no_pair_that_is_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, tls) = (folder.path().join("snapshot.json"), folder.path().join("tls"));
+    let cache = folder.path().join("keys");
+    let needed = with_certificate("a", "shop/cert");
+    put(&path, &needed.encode());
+    let first = pair("a.example.com");
+    let keys = Keys::with_cache(cache.clone()).unwrap();
+    let held = |name: &str| (name.to_owned(), Arc::new(first.clone()));
+    keys.store(KeyTable::from([held("shop/cert"), held("shop/old")]));
+    // The folder is mounted late: nothing is in it yet.
+    fs::create_dir(&tls).unwrap();
+    let source = Source::File(FileConfig {
+        polling: polling(true),
+        tls_keys: Some(tls.clone()),
+        ..FileConfig::new(&path)
+    });
+    let (publisher, live) = Publisher::new();
+    let running = Running::start_with(source, publisher, live, keys);
+    running.until_serves(&needed);
+    let names = || running.keys.load().keys().cloned().collect::<Vec<_>>();
+    until("the pair that nobody names is gone", || names() == ["shop/cert"]);
+    running.until("degraded", |status| status.degraded);
+    running.looks(5);
+    assert_eq!(names(), ["shop/cert"]);
+    assert!(Keys::with_cache(cache).unwrap().load().contains_key("shop/cert"));
+    let second = pair("b.example.com");
+    fs::create_dir_all(tls.join("shop/cert")).unwrap();
+    put(&tls.join("shop/cert/tls.crt"), &second.certificate_pem);
+    put(&tls.join("shop/cert/tls.key"), &second.key_pem);
+    let fingerprint = |of: &KeyPair| of.fingerprint.clone();
+    until("the new pair", || {
+        running.keys.load().get("shop/cert").map(|pair| fingerprint(pair)) == Some(fingerprint(&second))
+    });
+    running.until("order", |status| !status.degraded);
+    fs::remove_dir_all(tls.join("shop")).unwrap();
+    running.looks(8);
+    assert_eq!(names(), ["shop/cert"]);
+    put(&path, &snapshot("b", None).encode());
+    until("no pair", || names().is_empty());
+}
+
+#[test]
+fn a_key_cache_that_can_not_be_written_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, cache) = (folder.path().join("snapshot.json"), folder.path().join("keys"));
+    put(&path, &snapshot("a", None).encode());
+    let keys = Keys::with_cache(cache.clone()).unwrap();
+    let (refused, other) = (pair("a.example.com"), pair("b.example.com"));
+    // A folder where the pair's file should be: renaming over it fails, for root as well.
+    let file = cache.join(format!("{}.json", routed_snapshot::Hash::of(b"shop/a")));
+    fs::create_dir(&file).unwrap();
+    let table = KeyTable::from([
+        ("shop/a".to_owned(), Arc::new(refused)),
+        ("shop/b".to_owned(), Arc::new(other)),
+    ]);
+    keys.store(table.clone());
+    let cached = || Keys::with_cache(cache.clone()).unwrap().load().len();
+    assert_eq!(cached(), 1, "the other pair was not written");
+    let (publisher, live) = Publisher::new();
+    let _running = Running::start_with(file_source(&path), publisher, live, keys);
+    fs::remove_dir(&file).unwrap();
+    until("both pairs", || cached() == 2);
 }

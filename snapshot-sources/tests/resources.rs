@@ -268,3 +268,37 @@ spec:
     put(&path, format!("{PROFILE}{}", route("a")).as_bytes());
     until("no pair", || running.keys.load().is_empty());
 }
+
+#[test]
+fn a_profile_that_can_no_longer_be_read_keeps_its_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.yaml");
+    let good = PROFILE.replace("8080", "80");
+    put(&path, good.as_bytes());
+    fs::write(folder.path().join("a.yaml"), route("a")).unwrap();
+    let running = follow(folder.path());
+    until_served(&running, &["a"]);
+    let hash = running.status().hash;
+    // A field that doesn't exist, then a wrong type, with the document not even YAML in between.
+    for wrong in [
+        good.replace("port", "prot"),
+        "spec: [".to_owned(),
+        good.replace("80", "eighty"),
+    ] {
+        put(&path, wrong.as_bytes());
+        let told = |status: &routed_sources::SourceStatus| {
+            let compile = status.compile.clone().unwrap_or_default();
+            let diags = &compile.diagnostics;
+            !diags.is_empty() && diags.iter().all(|diag| diag.message.contains("last good"))
+        };
+        running.looks(4);
+        running.until("an error", told);
+        assert_eq!(running.status().hash, hash, "{wrong}");
+        assert_eq!(served(&running), ["a"]);
+    }
+    put(&path, good.replace("80", "81").as_bytes());
+    running.until("the mended profile", |status| status.hash != hash);
+    let index = running.live.load_full().unwrap();
+    let profile = index.profile("default/default").unwrap();
+    assert_eq!(profile.listeners["http"].port, 81);
+}

@@ -4,7 +4,8 @@
 //!   links beside it. Links are resolved anew at each look, and a folder reached twice is read once.
 //! - A file that is there but can't be read, or a link that leads nowhere, keeps its last content and is reported.
 //! - **A change counts once two looks in a row agree**, so a file written in place, or files read while a link is
-//!   swapped, are not taken half. A folder that never comes to rest is taken as it is after some looks.
+//!   swapped, are not taken half. A folder that never comes to rest is taken as it is after some looks. The first
+//!   look counts alone only where nothing is served yet that half a folder could spoil.
 //! - A file that had content and is empty now is most likely being written by a shell's `>`: its last content stays
 //!   for two seconds.
 
@@ -30,7 +31,7 @@ const MAX_FILES: usize = 200_000;
 const SMALL: u64 = 1 << 20;
 
 /// Larger ones are read at least every so many looks.
-const FULL_LOOK_EVERY: u32 = 10;
+const FULL_LOOK_EVERY: u64 = 10;
 
 /// A tree that changes at each look is taken as it is after so many.
 const MAX_UNSETTLED: u32 = 10;
@@ -70,7 +71,7 @@ pub(crate) struct Tree {
     taken: Option<TreeFiles>,
     candidate: TreeFiles,
     unsettled: u32,
-    looks: u32,
+    looks: u64,
     emptied: BTreeMap<String, Instant>,
     folders: Vec<PathBuf>,
     problems: Vec<String>,
@@ -93,16 +94,17 @@ impl Tree {
         }
     }
 
-    /// Looks once.
+    /// Looks once. `serving` says whether something is served already, from a cache or another source.
     ///
     /// # Errors
     /// Where the root itself can't be listed; nothing is changed then.
-    pub(crate) fn look(&mut self) -> Result<Seen, ReadError> {
+    pub(crate) fn look(&mut self, serving: bool) -> Result<Seen, ReadError> {
         let walk = Walk::run(&self.root, self.wanted)?;
         self.folders = walk.folders;
         self.problems = walk.problems;
-        self.looks = self.looks.wrapping_add(1);
         let total: u64 = self.candidate.values().map(|file| file.identity.length()).sum();
+        let first = self.looks == 0;
+        self.looks += 1;
         let full = total <= SMALL || self.looks.is_multiple_of(FULL_LOOK_EVERY);
         let mut found = TreeFiles::new();
         for (name, path) in walk.files {
@@ -119,7 +121,7 @@ impl Tree {
             }
         }
         self.emptied.retain(|name, _| found.contains_key(name));
-        Ok(self.settle(found))
+        Ok(self.settle(found, first, serving))
     }
 
     /// The files as they were when a look last said [`Seen::Changed`].
@@ -170,19 +172,19 @@ impl Tree {
         })
     }
 
-    fn settle(&mut self, found: TreeFiles) -> Seen {
-        let as_before = same(&found, &self.candidate);
+    fn settle(&mut self, found: TreeFiles, first: bool, serving: bool) -> Seen {
+        let as_before = !first && same(&found, &self.candidate);
         self.candidate = found;
-        let Some(taken) = &self.taken else {
+        let at_once = match &self.taken {
+            Some(taken) if same(&self.candidate, taken) => {
+                self.unsettled = 0;
+                return Seen::Same;
+            }
+            Some(_) => false,
             // Nothing is served yet that a half-written file could spoil.
-            self.taken = Some(self.candidate.clone());
-            return Seen::Changed;
+            None => !serving,
         };
-        if same(&self.candidate, taken) {
-            self.unsettled = 0;
-            return Seen::Same;
-        }
-        if !as_before && self.unsettled < MAX_UNSETTLED {
+        if !at_once && !as_before && self.unsettled < MAX_UNSETTLED {
             self.unsettled += 1;
             return Seen::Unsettled;
         }
@@ -289,5 +291,26 @@ impl Walk {
             }
             self.files.insert(full_name, path.to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use super::*;
+
+    #[test]
+    fn the_first_look_counts_alone_only_where_nothing_is_served() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = || Tree::new(folder.path().to_owned(), |_| true, 100);
+        let (mut cold, mut serving) = (tree(), tree());
+        assert_eq!(cold.look(false).unwrap(), Seen::Changed);
+        // An empty folder is no exception: it may not be mounted yet.
+        assert_eq!(serving.look(true).unwrap(), Seen::Unsettled);
+        fs::write(folder.path().join("a"), "a").unwrap();
+        assert_eq!(serving.look(true).unwrap(), Seen::Unsettled);
+        assert_eq!(serving.look(true).unwrap(), Seen::Changed);
+        assert_eq!(serving.files().count(), 1);
     }
 }

@@ -90,7 +90,7 @@ impl FileLook {
     /// Looks once.
     pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
         // Keys first, so that a new listener's pair is there when its table is.
-        let tls = self.keys.as_mut().map(|folder| folder.look(keys));
+        let tls = self.keys.as_mut().map(|folder| folder.look(publisher, keys));
         let (next, pairs) = tls.unwrap_or((Next::Poll, Ok(())));
         let resets = publisher.status().resets();
         if resets != self.resets {

@@ -120,6 +120,7 @@ async fn follow(mut look: Look, mut publisher: Publisher, keys: Keys, polling: &
         let started = Instant::now();
         let keys = keys.clone();
         let looked = tokio::task::spawn_blocking(move || {
+            keys.catch_up();
             let next = look.look(&mut publisher, &keys);
             hints.arm(&look.folders());
             (look, publisher, hints, next)

@@ -7,6 +7,8 @@
 //! - **A file that stops being YAML keeps its last good documents**, with the error reported. The compiler would
 //!   leave the damaged document's objects out, and a save in an editor or a copy cut short must not answer 404 for
 //!   the routes of a whole file. A file that never was good contributes the documents that can be read.
+//! - **So does an object that stops being readable** (an unknown field, a wrong type): it stays what it was, with the
+//!   error reported. A misspelt profile must not close its ports, nor open those of the built-in one.
 //! - **Keys are stored in two steps**: old and new together before the table is published, the new ones alone
 //!   after it, so that no handshake of either table lacks its pair.
 
@@ -89,7 +91,7 @@ impl ResourcesLook {
 
     /// Looks once.
     pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
-        let next = match self.tree.look() {
+        let next = match self.tree.look(publisher.serves()) {
             Ok(Seen::Same) => Next::Poll,
             Ok(Seen::Unsettled) => Next::Soon,
             Ok(Seen::Changed) => {
@@ -143,7 +145,7 @@ impl ResourcesLook {
 impl Compile {
     fn run(&mut self, files: &[(String, Arc<[u8]>)]) -> Report {
         let as_is = files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec()));
-        self.resources.reload(as_is);
+        self.resources.reload_keeping(as_is);
         let broken: Vec<Diag> = self
             .resources
             .diags()
@@ -162,7 +164,7 @@ impl Compile {
                     .filter(|_| broken_files.contains(name.as_str()));
                 (name.clone(), good.unwrap_or(bytes).to_vec())
             });
-            self.resources.reload(mended.collect::<Vec<_>>());
+            self.resources.reload_keeping(mended.collect::<Vec<_>>());
             kept_diags = broken
                 .iter()
                 .filter(|diag| file_of(diag).is_some_and(kept))
