@@ -103,7 +103,7 @@ fn a_restart_serves_the_cached_table_before_the_source_is_there() {
     drop(running);
     assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o600);
 
-    fs::remove_file_source(&source).unwrap();
+    fs::remove_file(&source).unwrap();
     let (mut publisher, live) = Publisher::new();
     publisher.attach_snapshot_cache(cache);
     assert_eq!(live.load().as_ref().map(|index| index.hash()), Some(held.hash()));
