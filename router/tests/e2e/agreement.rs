@@ -39,23 +39,22 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read(file).unwrap();
         let text = String::from_utf8_lossy(&text);
-        // A name of its own: of a file that was readable before, the last good documents would stay.
-        folder.put_text(&format!("case-{number}.yaml"), &text);
-        if number > 0 {
-            folder.remove(&format!("case-{}.yaml", number - 1));
-        }
         // A route of its own in each round: the hash to wait for is new whatever the case holds.
-        folder.put(
-            "marker.yaml",
-            &[route(
-                "marker",
-                json!({
-            "profileRef": {"namespace": "e2e", "name": "own"},
-            "hostnames": [format!("case-{number}.test")],
-            "rules": [{"filters": answer}]}),
-            )],
-        );
-        let report = routed_policy::compile(&routed_policy::Resources::from_files(folder.files()));
+        let mark = |host: String| {
+            let spec = json!({
+                "profileRef": {"namespace": "e2e", "name": "own"},
+                "hostnames": [host],
+                "rules": [{"filters": answer}]});
+            folder.put("marker.yaml", &[route("marker", spec)]);
+            routed_policy::compile(&routed_policy::Resources::from_files(folder.files()))
+        };
+        // The case before is seen to go: of what was readable before, the last good version would stay.
+        let none = mark(format!("before-{number}.test")).snapshot.hash().to_string();
+        wait_until(&format!("{name}: the table without cases"), || {
+            router.hash() == none
+        });
+        folder.put_text("case.yaml", &text);
+        let report = mark(format!("case-{number}.test"));
         let errors = report
             .diags
             .iter()
@@ -85,6 +84,7 @@ fn the_router_takes_what_the_compiler_accepts_and_nothing_else() {
             "here",
             "{name}"
         );
+        folder.remove("case.yaml");
     }
     println!("{} case files, {refused} of them in error", files.len());
     assert!(refused >= 20, "{refused}");
