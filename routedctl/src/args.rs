@@ -70,7 +70,7 @@ pub(crate) struct Compile {
     #[arg(long)]
     pub(crate) print_parts: bool,
 
-    /// Write certificates and private keys to DIR/<namespace>/<name>/tls.crt and tls.key, for `routed --tls-keys`
+    /// Write certificates and private keys to DIR/NAMESPACE/NAME/tls.crt and tls.key, for `routed --tls-keys`
     #[arg(long, value_name = "DIR")]
     pub(crate) keys_out: Option<PathBuf>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Explain {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
 
-    /// The request's URL, for instance https://shop.example.com/cart?page=2
+    /// The request's URL, for instance `https://shop.example.com/cart?page=2`
     pub(crate) url: String,
 }
 

@@ -7,7 +7,7 @@
 //! - `matching`: the conditions of a match, one file per kind.
 //! - [`facts`]: what is known of a request when it is decided.
 //! - [`decision`]: what a decision says, and [`decision::decide`], the pure function that makes it.
-//! - [`explain`]: the same code with a recorder: each candidate and the reason it lost.
+//! - [`mod@explain`]: the same code with a recorder: each candidate and the reason it lost.
 //! - `fuzz`: entry points of the fuzz targets.
 //!
 //! This crate has no tokio, no kube and no IO.
