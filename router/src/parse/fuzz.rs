@@ -65,3 +65,26 @@ pub fn head(input: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the fuzzer looks for, over every short sequence of the pieces that matter.
+    #[test]
+    fn every_short_spelling_of_a_path_has_one_form() {
+        const PIECES: [&str; 12] = [
+            "/", ".", "..", "%2e", "%2F", "%5c", "%25", "2f", "a", ";", "%", "\u{e9}",
+        ];
+        for length in 0..=5u32 {
+            for mut number in 0..PIECES.len().pow(length) {
+                let mut raw = String::from("/");
+                for _ in 0..length {
+                    raw.push_str(PIECES[number % PIECES.len()]);
+                    number /= PIECES.len();
+                }
+                path(&raw);
+            }
+        }
+    }
+}
