@@ -70,6 +70,33 @@ pub fn head(input: &[u8]) {
 mod tests {
     use super::*;
 
+    #[test]
+    fn heads_put_together_of_odd_pieces_are_clean_or_refused() {
+        const PIECES: [&str; 20] = [
+            "/", "*", "?", "#", "http://", "a", "@", ":", "[", "]", ",", "%", "..", ".", "80", "\u{e9}",
+            "::1", "A", "_", "-",
+        ];
+        const METHODS: [&str; 4] = ["GET", "OPTIONS", "CONNECT", "PURGE"];
+        for length in 0..=3u32 {
+            for number in 0..PIECES.len().pow(length) {
+                let spelt = |mut number: usize| {
+                    let pieces = (0..length).map(|_| {
+                        let piece = PIECES[number % PIECES.len()];
+                        number /= PIECES.len();
+                        piece
+                    });
+                    pieces.collect::<String>()
+                };
+                for method in METHODS {
+                    let (one, other) = (spelt(number), spelt(number.wrapping_mul(7_919)));
+                    head(format!("{method}\n{one}\nHost:{other}").as_bytes());
+                    head(format!("{method}\n/{one}\nHost:{other}").as_bytes());
+                    head(format!("{method}\nhttp://{one}\nHost:{one}").as_bytes());
+                }
+            }
+        }
+    }
+
     /// What the fuzzer looks for, over every short sequence of the pieces that matter.
     #[test]
     fn every_short_spelling_of_a_path_has_one_form() {
