@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //! - [`ir`]: what a snapshot says (profiles, routes, backends, endpoints), as serde types.
-//! - [`snapshot`]: parts, their hashes, and the whole as one JSON document.
+//! - [`snapshot`]: parts, their hashes, and the whole as one JSON document; `canonical`: how it is written.
 //! - [`index`]: the lookup tables a router builds from a snapshot before it publishes it.
 //! - `matching`: the conditions of a match, one file per kind.
 //! - [`facts`]: what is known of a request when it is decided.
@@ -23,6 +23,7 @@
 //!   the compiler only, so a recreated object with equal content gives equal bytes where the order is equal.
 #![forbid(unsafe_code)]
 
+mod canonical;
 pub mod decision;
 pub mod explain;
 pub mod facts;

@@ -13,7 +13,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use crate::canonical;
 use crate::ir::{BackendsPart, EndpointsPart, ProfilesPart, RoutesPart};
 
 /// The version of the document's layout that this crate reads and writes.
@@ -52,7 +53,13 @@ impl Hash {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Not by `{:02x}` per byte: a table with 100,000 routes names some 500 hashes in each of its two lists.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        f.pad(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -159,10 +166,10 @@ impl Part {
     /// A part made by the compiler: written as canonical JSON and hashed.
     pub fn from_content(content: PartContent) -> Result<Part, DecodeError> {
         let written = match &content {
-            PartContent::Backends(part) => serde_json_canonicalizer::to_vec(part),
-            PartContent::Endpoints(part) => serde_json_canonicalizer::to_vec(part),
-            PartContent::Profiles(part) => serde_json_canonicalizer::to_vec(part),
-            PartContent::Routes(part) => serde_json_canonicalizer::to_vec(part),
+            PartContent::Backends(part) => canonical::to_vec(part),
+            PartContent::Endpoints(part) => canonical::to_vec(part),
+            PartContent::Profiles(part) => canonical::to_vec(part),
+            PartContent::Routes(part) => canonical::to_vec(part),
         };
         let bytes = written.map_err(|error| DecodeError::Malformed(error.to_string()))?;
         Ok(Part {
@@ -324,7 +331,7 @@ impl Snapshot {
         }
         out.push(b'}');
         if let Some(position) = &self.position
-            && let Ok(position) = serde_json_canonicalizer::to_vec(position)
+            && let Ok(position) = canonical::to_vec(position)
         {
             out.extend_from_slice(b",\"position\":");
             out.extend_from_slice(&position);
@@ -423,11 +430,14 @@ impl Document<'_> {
 /// The hash over a canonical list of part names and hashes. Part names are plain ASCII and arrive in order, so the
 /// canonical JSON is written out directly.
 fn hash_of(parts: impl Iterator<Item = (PartName, Hash)>) -> Hash {
-    let list = parts
-        .map(|(name, hash)| format!("\"{name}\":\"{hash}\""))
-        .collect::<Vec<_>>()
-        .join(",");
-    Hash::of(format!("{{{list}}}").as_bytes())
+    let mut list = String::from("{");
+    for (name, hash) in parts {
+        let comma = if list.len() > 1 { "," } else { "" };
+        // Writing to a string can't fail.
+        let _ = write!(list, "{comma}\"{name}\":\"{hash}\"");
+    }
+    list.push('}');
+    Hash::of(list.as_bytes())
 }
 
 /// Why a snapshot was refused.

@@ -77,14 +77,15 @@ fn measure(options: &Decide, table: &Table, machine: Machine) -> Result<Report> 
     many(&index, &facts, UNTIMED);
     let allocations = alloc::allocations() - before;
     let counted = count_instructions(options, &index, &facts);
+    let touch = |at: usize| requests[at % requests.len()].touch();
     let (time, swaps) = if options.alternate {
-        alternate(options.seconds, index.clone(), edit.index.clone(), &facts)?
+        alternate(options.seconds, index.clone(), edit.index.clone(), &facts, touch)?
     } else {
         let step = |at: usize| {
             let (facts, draw) = &facts[at % facts.len()];
             one(&index, facts, *draw);
         };
-        (timing::time(options.seconds, step)?, 0)
+        (timing::time(options.seconds, touch, step)?, 0)
     };
     Ok(Report {
         routes: options.routes,
@@ -171,6 +172,7 @@ fn alternate(
     first: Arc<Index>,
     second: Arc<Index>,
     facts: &[(Facts<'_>, u64)],
+    touch: impl Fn(usize),
 ) -> Result<(Percentiles, u64)> {
     let published = ArcSwap::new(first.clone());
     let done = AtomicBool::new(false);
@@ -186,7 +188,7 @@ fn alternate(
     };
     thread::scope(|scope| {
         let publisher = scope.spawn(publish);
-        let time = timing::time(seconds, |at| {
+        let time = timing::time(seconds, touch, |at| {
             let (facts, draw) = &facts[at % facts.len()];
             one(&published.load(), facts, *draw);
         });

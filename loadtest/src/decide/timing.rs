@@ -27,13 +27,18 @@ pub(crate) struct Percentiles {
     pub(crate) clock_ns: u64,
 }
 
-/// Times `step(0)`, `step(1)` ... for as long as given.
-pub(crate) fn time(seconds: f64, mut step: impl FnMut(usize)) -> Result<Percentiles> {
+/// Times `step(0)`, `step(1)` ... for as long as given; `prepare` runs before each, untimed.
+pub(crate) fn time(
+    seconds: f64,
+    prepare: impl Fn(usize),
+    mut step: impl FnMut(usize),
+) -> Result<Percentiles> {
     let clock_ns = clock_cost()?;
     let mut histogram = Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut at = 0;
     loop {
+        prepare(at);
         let before = Instant::now();
         step(at);
         let after = Instant::now();

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::ir;
 
 /// A listener's number; stable along a chain of indexes built from one another, meaningless elsewhere. A build that
@@ -75,7 +77,7 @@ pub enum RuleAction {
     /// To one of these by weight; `total` is the sum of weights, at least 1.
     Forward {
         /// The shares in the order written.
-        targets: Box<[WeightedTarget]>,
+        targets: SmallVec<[WeightedTarget; 1]>,
         /// Sum of the weights.
         total: u64,
     },

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use compact_str::CompactString;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -39,10 +40,13 @@ pub(crate) struct RouteTable {
 /// The matches of one host on some listeners.
 #[derive(Debug)]
 pub(crate) struct HostTable {
-    pub(crate) host: Box<str>,
+    /// In place where it is short: it is compared in every decision.
+    pub(crate) host: CompactString,
     pub(crate) listeners: Arc<[ListenerId]>,
     start: u32,
     len: u32,
+    /// The table behind this one is the same host's.
+    more: bool,
     /// Present where the table is long.
     pub(crate) paths: Option<Box<PathIndex>>,
 }
@@ -75,8 +79,8 @@ impl RouteTable {
             return &[];
         };
         let from = &self.tables[*first as usize..];
-        let more = from.iter().take_while(|table| table.host.as_bytes() == host);
-        &from[..more.count()]
+        let more = from.iter().take_while(|table| table.more);
+        &from[..=more.count()]
     }
 
     /// A table's matches, highest precedence first.
@@ -110,8 +114,9 @@ impl RouteTable {
             builder.check_host(at, table, bucket)?;
             let entry = builder.table(at, table, listeners)?;
             check_duplicate(part, at, &tables, &entry)?;
-            if tables.last().is_none_or(|last| last.host != entry.host) {
-                hosts.push(tables.len() as u32);
+            match tables.last_mut() {
+                Some(last) if last.host == entry.host => last.more = true,
+                _ => hosts.push(tables.len() as u32),
             }
             if entry.host.starts_with("*.") {
                 wildcards.add(entry.host.len());
@@ -192,6 +197,7 @@ impl<'b> Builder<'b> {
             listeners: listeners.set(&table.listeners),
             start: start as u32,
             len: own.len() as u32,
+            more: false,
             paths: (own.len() > LINEAR).then(|| Box::new(PathIndex::build(own))),
         })
     }

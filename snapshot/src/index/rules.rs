@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::build::Backends;
 use super::{BackendId, IndexError, RuleAction, RuleEntry, RuleExtras, WeightedTarget, ranges};
 use crate::ir::{Action, HeaderEdits, Mirror, Rule, Target, WeightedBackend};
@@ -82,7 +84,7 @@ impl<'p> Rules<'p> {
                 "no weight is above 0",
             ));
         }
-        let mut targets = Vec::with_capacity(backends.len());
+        let mut targets = SmallVec::with_capacity(backends.len());
         for (at, share) in backends.iter().enumerate() {
             let target = match &share.target {
                 Target::Invalid(reason) => Err(reason.as_str().into()),
@@ -96,10 +98,7 @@ impl<'p> Rules<'p> {
                 edits: edits(&share.request_headers, &share.response_headers),
             });
         }
-        Ok(RuleAction::Forward {
-            targets: targets.into_boxed_slice(),
-            total,
-        })
+        Ok(RuleAction::Forward { targets, total })
     }
 
     fn mirrors(&mut self, rule: &str, mirrors: &[Mirror]) -> Result<Vec<(Mirror, BackendId)>, IndexError> {

@@ -10,17 +10,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use compact_str::CompactString;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Match;
 use super::pattern::Pattern;
 
-/// A condition on the path.
+/// A condition on the path. Short paths stand in place: a pointer to each would be one more cache miss per decision.
 #[derive(Debug)]
 pub(crate) enum PathCondition {
-    Exact(Box<str>),
-    Prefix(Box<str>),
+    Exact(CompactString),
+    Prefix(CompactString),
     Regex(Arc<Pattern>),
 }
 
@@ -28,7 +29,7 @@ impl PathCondition {
     /// Whether a path fulfils it.
     pub(crate) fn holds(&self, path: &str) -> bool {
         match self {
-            PathCondition::Exact(exact) => **exact == *path,
+            PathCondition::Exact(exact) => exact == path,
             PathCondition::Prefix(prefix) => prefix_holds(prefix, path),
             PathCondition::Regex(pattern) => pattern.matches(path.as_bytes()),
         }
