@@ -24,7 +24,7 @@ fn output(case: &Path) -> String {
     let report = compile(&Resources::from_files([(name, text)]));
     let mut parts = Map::new();
     for (name, part) in report.snapshot.parts() {
-        parts.insert(name.to_string(), serde_json::from_slice(part.bytes()).unwrap());
+        parts.insert(name.to_string(), serde_json::from_slice(&part.bytes()).unwrap());
     }
     let keys: Vec<Value> = report.keys.keys().map(|name| json!(name)).collect();
     let mut whole = json!({ "parts": parts, "diags": report.diags });

@@ -133,10 +133,12 @@ fn a_rule_with_too_many_matches_answers_500_to_all_of_them() {
     let report = compile(&Resources::from_files(files(&[&route])));
     assert!(has(&report, Reason::TooMany), "{:?}", report.diags);
     let parts = report.snapshot.parts().iter();
-    let mut routes = parts.filter_map(|(name, part)| match (name, part.content()) {
-        (PartName::Routes(_), PartContent::Routes(part)) => Some(part),
-        _ => None,
-    });
+    let mut routes = parts.filter_map(
+        |(name, part)| match (name, part.content().unwrap().into_owned()) {
+            (PartName::Routes(_), PartContent::Routes(part)) => Some(part),
+            _ => None,
+        },
+    );
     let part = routes.next().unwrap();
     assert_eq!(part.tables[0].matches.len(), 101);
     let failing = &part.rules["EdgeRoute/default/a/0"].action;

@@ -60,7 +60,7 @@ fn summary(snapshot: &Snapshot, parts: bool) -> Result<String> {
     );
     if parts {
         for (name, part) in snapshot.parts() {
-            writeln!(text, "part {name} {} {}", part.hash(), part.bytes().len())?;
+            writeln!(text, "part {name} {} {}", part.hash(), part.length())?;
         }
     }
     Ok(text)

@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //! - [`ir`]: what a snapshot says (profiles, routes, backends, endpoints), as serde types.
-//! - [`snapshot`]: parts, their hashes, and the whole as one JSON document; `canonical`: how it is written.
+//! - [`snapshot`]: parts (`part`), their hashes, and the whole as one JSON document; `canonical`: how it is written.
 //! - [`index`]: the lookup tables a router builds from a snapshot before it publishes it.
 //! - `matching`: the conditions of a match, one file per kind.
 //! - [`facts`]: what is known of a request when it is decided.
@@ -32,6 +32,7 @@ pub mod fuzz;
 pub mod index;
 pub mod ir;
 mod matching;
+mod part;
 pub mod snapshot;
 
 pub use decision::{Decision, Outcome, decide};

@@ -17,13 +17,14 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::canonical;
-use crate::ir::{BackendsPart, EndpointsPart, ProfilesPart, RoutesPart};
+use crate::ir::ProfilesPart;
+
+pub use crate::part::{Part, PartContent, PartName, Unpack};
 
 /// The version of the document's layout that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -33,6 +34,23 @@ pub const FEATURES: &[&str] = &[];
 
 /// Most bytes of a whole document that [`Snapshot::decode`] takes (512 MiB).
 pub const MAX_DOCUMENT_BYTES: usize = 512 << 20;
+
+/// Whether this crate reads that layout and knows all features that a snapshot requires.
+///
+/// # Errors
+/// Names what it doesn't know.
+pub fn check_version(schema_version: u32, requires: &[String]) -> Result<(), DecodeError> {
+    if schema_version != SCHEMA_VERSION {
+        return Err(DecodeError::SchemaVersion(schema_version));
+    }
+    match requires
+        .iter()
+        .find(|feature| !FEATURES.contains(&feature.as_str()))
+    {
+        Some(unknown) => Err(DecodeError::UnknownFeature(unknown.clone())),
+        None => Ok(()),
+    }
+}
 
 /// The bucket (0 to 255) of a host, backend or endpoint set: the low 8 bits of xxh3-64 of its name. Part of the
 /// document's meaning: it never changes within a schema version.
@@ -85,144 +103,6 @@ impl FromStr for Hash {
         }
         Ok(Hash(hash))
     }
-}
-
-/// The name of a part; the order is the order in the document's hash list once written out as text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PartName {
-    /// `backends/<bucket>`
-    Backends(u8),
-    /// `endpoints/<bucket>`
-    Endpoints(u8),
-    /// `profiles`
-    Profiles,
-    /// `routes/<bucket>`
-    Routes(u8),
-}
-
-impl PartName {
-    /// True where the part counts for `configHash`.
-    pub fn is_config(self) -> bool {
-        !matches!(self, PartName::Endpoints(_))
-    }
-}
-
-impl fmt::Display for PartName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PartName::Backends(bucket) => write!(f, "backends/{bucket:02x}"),
-            PartName::Endpoints(bucket) => write!(f, "endpoints/{bucket:02x}"),
-            PartName::Profiles => f.write_str("profiles"),
-            PartName::Routes(bucket) => write!(f, "routes/{bucket:02x}"),
-        }
-    }
-}
-
-impl FromStr for PartName {
-    type Err = DecodeError;
-
-    fn from_str(text: &str) -> Result<PartName, DecodeError> {
-        if text == "profiles" {
-            return Ok(PartName::Profiles);
-        }
-        let unknown = || DecodeError::Malformed(format!("unknown part `{text}`"));
-        let (kind, digits) = text.split_once('/').ok_or_else(unknown)?;
-        let lower_hex = digits.len() == 2 && digits.bytes().all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'));
-        let bucket = u8::from_str_radix(digits, 16)
-            .ok()
-            .filter(|_| lower_hex)
-            .ok_or_else(unknown)?;
-        match kind {
-            "backends" => Ok(PartName::Backends(bucket)),
-            "endpoints" => Ok(PartName::Endpoints(bucket)),
-            "routes" => Ok(PartName::Routes(bucket)),
-            _ => Err(unknown()),
-        }
-    }
-}
-
-/// The content of a part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PartContent {
-    /// See [`BackendsPart`].
-    Backends(BackendsPart),
-    /// See [`EndpointsPart`].
-    Endpoints(EndpointsPart),
-    /// See [`ProfilesPart`].
-    Profiles(ProfilesPart),
-    /// See [`RoutesPart`].
-    Routes(RoutesPart),
-}
-
-/// One part: its content, its bytes and their hash. Immutable; parts are shared between snapshots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    hash: Hash,
-    bytes: Box<[u8]>,
-    content: PartContent,
-}
-
-impl Part {
-    /// A part made by the compiler: written as canonical JSON and hashed.
-    pub fn from_content(content: PartContent) -> Result<Part, DecodeError> {
-        let written = match &content {
-            PartContent::Backends(part) => canonical::to_vec(part),
-            PartContent::Endpoints(part) => canonical::to_vec(part),
-            PartContent::Profiles(part) => canonical::to_vec(part),
-            PartContent::Routes(part) => canonical::to_vec(part),
-        };
-        let bytes = written.map_err(|error| DecodeError::Malformed(error.to_string()))?;
-        Ok(Part {
-            hash: Hash::of(&bytes),
-            bytes: bytes.into_boxed_slice(),
-            content,
-        })
-    }
-
-    /// A part as received: the bytes are kept and hashed as they are, then read.
-    pub fn from_bytes(name: PartName, bytes: &[u8]) -> Result<Part, DecodeError> {
-        let content = match name {
-            PartName::Backends(_) => PartContent::Backends(read(name, bytes)?),
-            PartName::Endpoints(_) => PartContent::Endpoints(read(name, bytes)?),
-            PartName::Profiles => PartContent::Profiles(read(name, bytes)?),
-            PartName::Routes(_) => PartContent::Routes(read(name, bytes)?),
-        };
-        Ok(Part {
-            hash: Hash::of(bytes),
-            bytes: bytes.into(),
-            content,
-        })
-    }
-
-    /// SHA-256 of the bytes.
-    pub fn hash(&self) -> Hash {
-        self.hash
-    }
-
-    /// The part's JSON.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The part's content.
-    pub fn content(&self) -> &PartContent {
-        &self.content
-    }
-}
-
-fn read<T: DeserializeOwned>(name: PartName, bytes: &[u8]) -> Result<T, DecodeError> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| DecodeError::Part {
-        part: name,
-        at: error.path().to_string(),
-        why: error.to_string(),
-    })?;
-    json.end().map_err(|error| DecodeError::Part {
-        part: name,
-        at: String::new(),
-        why: error.to_string(),
-    })?;
-    Ok(value)
 }
 
 /// How new a snapshot's inputs are. Not part of the hash.
@@ -298,17 +178,9 @@ impl Snapshot {
         }
         let malformed = |error: serde_json::Error| DecodeError::Malformed(error.to_string());
         let Version { schema_version } = serde_json::from_slice(document).map_err(malformed)?;
-        if schema_version != SCHEMA_VERSION {
-            return Err(DecodeError::SchemaVersion(schema_version));
-        }
+        check_version(schema_version, &[])?;
         let whole: Document<'_> = serde_json::from_slice(document).map_err(malformed)?;
-        if let Some(unknown) = whole
-            .requires
-            .iter()
-            .find(|feature| !FEATURES.contains(&feature.as_str()))
-        {
-            return Err(DecodeError::UnknownFeature(unknown.clone()));
-        }
+        check_version(schema_version, &whole.requires)?;
         whole.verify()
     }
 
@@ -327,7 +199,7 @@ impl Snapshot {
         for (at, (name, part)) in self.parts.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             out.extend_from_slice(format!("{comma}\"{name}\":").as_bytes());
-            out.extend_from_slice(part.bytes());
+            out.extend_from_slice(&part.bytes());
         }
         out.push(b'}');
         if let Some(position) = &self.position
@@ -362,7 +234,7 @@ impl Snapshot {
 
     /// The profiles part, where there is one.
     pub fn profiles(&self) -> Option<&ProfilesPart> {
-        match self.parts.get(&PartName::Profiles)?.content() {
+        match self.parts.get(&PartName::Profiles)?.opened()? {
             PartContent::Profiles(part) => Some(part),
             _ => None,
         }

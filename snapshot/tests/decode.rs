@@ -4,10 +4,11 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use common::{forward, prefix, snapshot_of, table};
 use routed_snapshot::snapshot::DecodeError;
-use routed_snapshot::{Index, Part, PartName, Position, Snapshot};
+use routed_snapshot::{Hash, Index, Part, PartName, Position, Snapshot};
 
 fn small() -> Snapshot {
     let parts = snapshot_of(
@@ -167,4 +168,37 @@ fn a_position_is_dominated_where_nothing_is_newer_and_something_older() {
     ] {
         assert_eq!(position.is_dominated_by(&held), dominated, "{position:?}");
     }
+}
+
+#[test]
+fn a_packed_part_serves_as_the_open_one_and_its_content_is_checked_when_it_is_read() {
+    /// Packing that turns the bytes around.
+    fn turned(bytes: &[u8], _length: usize) -> Vec<u8> {
+        bytes.iter().rev().copied().collect()
+    }
+    let packed = |name: PartName, bytes: &[u8]| {
+        let packed = turned(bytes, bytes.len()).into_boxed_slice();
+        Part::packed(name, Hash::of(bytes), bytes.len(), packed, turned)
+    };
+    let open = small();
+    let parts = open.parts().iter().map(|(name, part)| {
+        let packed = packed(*name, &part.bytes()).unwrap();
+        assert_eq!(packed.length(), part.bytes().len());
+        (*name, Arc::new(packed))
+    });
+    let kept = Snapshot::new(parts.collect(), open.position().cloned());
+    assert_eq!((kept.hash(), kept.encode()), (open.hash(), open.encode()));
+    assert_eq!(kept.profiles(), open.profiles());
+    let built = Index::build(&kept, None).unwrap();
+    assert_eq!(
+        built.route_count(),
+        Index::build(&open, None).unwrap().route_count()
+    );
+
+    let name = PartName::Routes(7);
+    let nonsense = packed(name, br#"{"rules":7,"tables":[]}"#).unwrap();
+    let nonsense = Snapshot::new(BTreeMap::from([(name, Arc::new(nonsense))]), None);
+    let error = Index::build(&nonsense, Some(&built)).unwrap_err();
+    assert_eq!((error.part.as_str(), error.at.as_str()), ("routes/07", "rules"));
+    assert!(packed(PartName::Profiles, b"nonsense").is_err());
 }

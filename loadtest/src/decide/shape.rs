@@ -71,10 +71,9 @@ impl Table {
     pub(crate) fn edited(&self, snapshot: &Snapshot, route: u32, to: u32) -> Result<(PartName, PartContent)> {
         let name = PartName::Routes(bucket_of(&self.host(route)));
         let part = snapshot.parts().get(&name).context("the route has no part")?;
-        let PartContent::Routes(routes) = part.content() else {
+        let PartContent::Routes(mut routes) = part.content()?.into_owned() else {
             anyhow::bail!("{name} holds no routes");
         };
-        let mut routes = routes.clone();
         routes.rules.insert(rule_name(route), rule(to));
         Ok((name, PartContent::Routes(routes)))
     }
@@ -188,10 +187,13 @@ mod tests {
         for shape in [Shape::OneHost, Shape::ManyHosts] {
             let table = Table { routes: 250, shape };
             let snapshot = table.snapshot().unwrap();
-            let matches = snapshot.parts().values().map(|part| match part.content() {
-                PartContent::Routes(part) => part.tables.iter().map(|table| table.matches.len()).sum(),
-                _ => 0,
-            });
+            let matches = snapshot
+                .parts()
+                .values()
+                .map(|part| match part.content().unwrap().as_ref() {
+                    PartContent::Routes(part) => part.tables.iter().map(|table| table.matches.len()).sum(),
+                    _ => 0,
+                });
             assert_eq!(matches.sum::<usize>(), 250);
             assert_eq!(table.backend_count(), 3);
         }

@@ -1,5 +1,6 @@
 //! Builds an index part by part, taking over from the previous one what did not change.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::routes::RouteTable;
 use super::{BUCKETS, BackendEntry, Index, IndexError, ranges};
 use crate::ir::{self, BackendsPart, EndpointsPart, ProfilesPart, RoutesPart};
 use crate::matching::host::Lengths;
-use crate::snapshot::{Hash, Part, PartContent, PartName, Snapshot};
+use crate::snapshot::{DecodeError, Hash, Part, PartContent, PartName, Snapshot};
 
 /// Dead numbers that are kept whatever the number of live ones.
 const DEAD_KEPT: usize = 1024;
@@ -89,7 +90,7 @@ fn profiles(
     if let Some(held) = previous.filter(|index| index.profiles_hash == hash) {
         return Ok((Arc::clone(&held.profiles), hash));
     }
-    match part.content() {
+    match open(PartName::Profiles, part)?.as_ref() {
         PartContent::Profiles(profiles) => {
             ranges::profiles(profiles)?;
             Ok((Arc::new(profiles.clone()), hash))
@@ -141,15 +142,19 @@ fn backend_table(
         return Ok(Some(Arc::clone(held)));
     }
     let none = BackendsPart::default();
-    let backends = match backends.map(|part| part.content()) {
+    let name = PartName::Backends(bucket);
+    let backends = backends.map(|part| open(name, part)).transpose()?;
+    let backends = match backends.as_deref() {
         None => &none,
         Some(PartContent::Backends(part)) => part,
-        Some(_) => return Err(wrong_kind(PartName::Backends(bucket))),
+        Some(_) => return Err(wrong_kind(name)),
     };
-    let endpoints: Option<&EndpointsPart> = match endpoints.map(|part| part.content()) {
+    let name = PartName::Endpoints(bucket);
+    let endpoints = endpoints.map(|part| open(name, part)).transpose()?;
+    let endpoints: Option<&EndpointsPart> = match endpoints.as_deref() {
         None => None,
         Some(PartContent::Endpoints(part)) => Some(part),
-        Some(_) => return Err(wrong_kind(PartName::Endpoints(bucket))),
+        Some(_) => return Err(wrong_kind(name)),
     };
     let table = BackendTable::build(bucket, sources, backends, endpoints, held.map(|table| &**table))?;
     Ok(Some(Arc::new(table)))
@@ -176,7 +181,8 @@ fn routes(
             tables.push(Some(Arc::clone(held)));
             continue;
         }
-        let content: &RoutesPart = match part.content() {
+        let content = open(name, part)?;
+        let content: &RoutesPart = match content.as_ref() {
             PartContent::Routes(content) => content,
             _ => return Err(wrong_kind(name)),
         };
@@ -203,6 +209,14 @@ fn is_live(backends: &Backends, id: super::BackendId) -> bool {
     let (bucket, slot) = id.place();
     let table = backends.0[usize::from(bucket)].as_ref();
     table.is_some_and(|table| table.at(slot).is_some())
+}
+
+/// The part's content; one that is kept packed is read now, and let go of as soon as its table is built.
+fn open(name: PartName, part: &Part) -> Result<Cow<'_, PartContent>, IndexError> {
+    part.content().map_err(|error| match error {
+        DecodeError::Part { part, at, why } => IndexError::at(part, at, why),
+        other => IndexError::at(name, String::new(), other.to_string()),
+    })
 }
 
 fn wrong_kind(part: PartName) -> IndexError {
