@@ -10,7 +10,11 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("routed-snapshot", &[]),
     ("routed-policy", &["routed-snapshot"]),
-    ("routed-sources", &["routed-snapshot", "routed-policy"]),
+    ("routed-proto", &[]),
+    (
+        "routed-sources",
+        &["routed-snapshot", "routed-policy", "routed-proto"],
+    ),
     ("routed", &["routed-snapshot", "routed-sources"]),
     ("routedctl", &["routed-snapshot", "routed-policy"]),
     ("routed-loadtest", &["routed-snapshot"]),
