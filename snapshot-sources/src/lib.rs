@@ -3,6 +3,7 @@
 //! In reading order:
 //! - [`live`]: the one published value: [`Publisher`] (one owner) and [`Live`] (readers).
 //! - [`admit`]: whether a snapshot may replace the one held; one rule for every source.
+//! - [`assemble`]: snapshots from the chunks of a gRPC stream, verified.
 //! - [`source`]: the sources, one file per variant of [`Source`], and the loop they share.
 //! - [`status`]: what is known about the source, for people and metrics.
 //! - [`keys`]: private keys, which travel beside the snapshot and never in it; [`key_cache`] keeps them on disk.
@@ -23,8 +24,11 @@
 #![deny(unsafe_code)]
 
 pub mod admit;
+pub mod assemble;
 mod cache;
 mod disk;
+#[doc(hidden)]
+pub mod fuzz;
 mod graveyard;
 pub mod key_cache;
 pub mod keys;
@@ -33,6 +37,7 @@ mod pem;
 pub mod source;
 pub mod status;
 mod tls_keys;
+mod wire;
 
 pub use admit::Refusal;
 pub use keys::{KeyPair, KeyTable, Keys};
