@@ -32,7 +32,7 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
         Some(folder) => Keys::with_cache(folder.clone()).context("--key-cache")?,
         None => Keys::default(),
     };
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     if let Some(path) = &config.snapshot_cache {
         publisher.attach_snapshot_cache(path.clone());
     }
@@ -50,7 +50,7 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
     let (source_stop, source_stopped) = tokio::sync::oneshot::channel::<()>();
     let source = config.source.clone().map(|source| {
         let stopped = async move { drop(source_stopped.await) };
-        tokio::spawn(source.run(publisher, keys.clone(), stopped))
+        tokio::spawn(source.run(&publisher, keys.clone(), stopped))
     });
     let mut process = Process {
         profile: config.profile,

@@ -55,6 +55,9 @@ pub enum Refusal {
         /// Cluster of the snapshot.
         offered: String,
     },
+    /// Its source was stopped meanwhile.
+    #[error("the source was stopped")]
+    Stopped,
     /// It has no routes.
     #[error("the snapshot has no routes and no newer position; an empty table needs --allow-empty")]
     Empty,

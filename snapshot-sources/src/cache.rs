@@ -38,7 +38,7 @@ pub(crate) struct SnapshotCache {
 impl SnapshotCache {
     /// Starts the writer.
     pub(crate) fn start(path: PathBuf, status: Status) -> SnapshotCache {
-        status.state().cache = Some(CacheStatus::default());
+        status.table().cache = Some(CacheStatus::default());
         let newest = Newest::default();
         let (wake, woken) = sync_channel(1);
         let (end, ended) = channel();
@@ -122,7 +122,7 @@ fn write_newest(path: &Path, status: &Status, newest: &Newest) -> bool {
 }
 
 fn note(status: &Status, written: Result<(), String>) {
-    let mut state = status.state();
+    let mut state = status.table();
     let cache = state.cache.get_or_insert_default();
     match written {
         Ok(()) => {

@@ -3,6 +3,7 @@
 //! In reading order:
 //! - [`live`]: the one published value: [`Publisher`] (one owner) and [`Live`] (readers).
 //! - [`admit`]: whether a snapshot may replace the one held; one rule for every source.
+//! - [`feed`]: one source's way into the publisher; [`blame`] finds the objects at fault in what was refused.
 //! - [`assemble`]: snapshots from the chunks of a gRPC stream, verified.
 //! - [`source`]: the sources, one file per variant of [`Source`], and the loop they share.
 //! - [`status`]: what is known about the source, for people and metrics.
@@ -13,11 +14,11 @@
 //! ```no_run
 //! # use routed_sources::{FileConfig, Keys, Publisher, Source};
 //! # async fn example() {
-//! let (mut publisher, live) = Publisher::new();
+//! let (publisher, live) = Publisher::new();
 //! publisher.attach_snapshot_cache("/var/lib/routed/snapshot.json".into());
 //! let keys = Keys::default();
 //! let source = Source::File(FileConfig::new("/etc/routed/snapshot.json"));
-//! source.run(publisher, keys, std::future::pending()).await;
+//! source.run(&publisher, keys, std::future::pending()).await;
 //! # drop(live);
 //! # }
 //! ```
@@ -25,8 +26,10 @@
 
 pub mod admit;
 pub mod assemble;
+pub mod blame;
 mod cache;
 mod disk;
+pub mod feed;
 #[doc(hidden)]
 pub mod fuzz;
 mod graveyard;
@@ -40,6 +43,7 @@ mod tls_keys;
 mod wire;
 
 pub use admit::Refusal;
+pub use feed::Feed;
 pub use keys::{KeyPair, KeyTable, Keys};
 pub use live::{Live, Offered, Publisher};
 pub use source::{FileConfig, Polling, ResourcesConfig, Source};

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::admit::{Held, Refusal, admit};
 use crate::cache::SnapshotCache;
+use crate::feed::Feed;
 use crate::graveyard::Graveyard;
 use crate::status::Status;
 
@@ -49,9 +50,16 @@ impl Live {
     }
 }
 
-/// Publishes indexes. One owner; not `Clone`.
+/// Publishes indexes. One owner; not `Clone`. Sources reach it through [`Feed`]s, one at a time.
 #[derive(Debug)]
 pub struct Publisher {
+    table: Arc<Mutex<Table>>,
+    status: Status,
+}
+
+/// What is published, and what decides on what follows.
+#[derive(Debug)]
+pub(crate) struct Table {
     index: Arc<ArcSwapOption<Index>>,
     changed: watch::Sender<u64>,
     graveyard: Graveyard,
@@ -78,16 +86,20 @@ impl Publisher {
         let index = Arc::new(ArcSwapOption::empty());
         let (sender, receiver) = watch::channel(0);
         let status = Status::default();
+        let table = Table {
+            index: index.clone(),
+            changed: sender,
+            graveyard: Graveyard::new(),
+            status: status.clone(),
+            held: Held::default(),
+            resets_seen: 0,
+            certificates: None,
+            cache: None,
+        };
         (
             Publisher {
-                index: index.clone(),
-                changed: sender,
-                graveyard: Graveyard::new(),
+                table: Arc::new(Mutex::new(table)),
                 status: status.clone(),
-                held: Held::default(),
-                resets_seen: 0,
-                certificates: None,
-                cache: None,
             },
             Live {
                 index,
@@ -99,11 +111,11 @@ impl Publisher {
 
     /// Publishes the last good snapshot that `path` holds, and from then on writes each new one there, on a thread
     /// of its own. A cache that can't be read or is damaged is logged and ignored. Blocks while it reads.
-    pub fn attach_snapshot_cache(&mut self, path: PathBuf) {
+    pub fn attach_snapshot_cache(&self, path: PathBuf) {
         let cached = crate::cache::load(&path);
         if let Some(snapshot) = cached {
-            self.status.state().source = "cache".to_owned();
-            match self.offer(&snapshot, true) {
+            let feed = self.feed("cache", &path.display().to_string());
+            match feed.offer(&snapshot, true) {
                 Ok(_) => {
                     tracing::info!(path = %path.display(), hash = %snapshot.hash(), "serving the cached snapshot")
                 }
@@ -112,20 +124,47 @@ impl Publisher {
                 }
             }
         }
-        self.cache = Some(SnapshotCache::start(path, self.status.clone()));
+        lock(&self.table).cache = Some(SnapshotCache::start(path, self.status.clone()));
     }
 
-    /// Judges a snapshot, builds its index and publishes it. Blocks for as long as the build takes; whatever goes
-    /// wrong, the last good index stays.
+    /// A way in for the source of this name that reads this place; the status speaks of it from now on.
+    pub fn feed(&self, source: &str, place: &str) -> Feed {
+        Feed::new(self.table.clone(), self.status.follow(source, place))
+    }
+
+    /// [`Feed::offer`], for who has no source.
     ///
     /// # Errors
-    /// Where the snapshot is not to be taken ([`crate::admit`]) or no index can be built from it.
-    pub fn offer(&mut self, snapshot: &Snapshot, allow_empty: bool) -> Result<Offered, Refusal> {
+    /// As there.
+    pub fn offer(&self, snapshot: &Snapshot, allow_empty: bool) -> Result<Offered, Refusal> {
+        lock(&self.table).offer(snapshot, allow_empty)
+    }
+
+    /// Publishes an index without judging it. An equal hash changes nothing; the answer says whether it was a swap.
+    pub fn publish(&self, index: Index) -> bool {
+        lock(&self.table).publish(index)
+    }
+
+    /// The status that this publisher writes.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+}
+
+/// The table; whoever panicked while holding it left a published index, which is whole.
+pub(crate) fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Table {
+    /// Judges a snapshot, builds its index and publishes it. Blocks for as long as the build takes; whatever goes
+    /// wrong, the last good index stays.
+    pub(crate) fn offer(&mut self, snapshot: &Snapshot, allow_empty: bool) -> Result<Offered, Refusal> {
         self.obey_reset();
         admit(&self.held, snapshot, allow_empty)?;
         if self.held.hash == Some(snapshot.hash()) {
+            self.status.table().no_ops += 1;
             self.hold_position(snapshot.position());
-            self.status.state().no_ops += 1;
             return Ok(Offered::Equal);
         }
         let previous = self.index.load_full();
@@ -145,10 +184,9 @@ impl Publisher {
         Ok(Offered::Swapped)
     }
 
-    /// Publishes an index without judging it. An equal hash changes nothing; the answer says whether it was a swap.
-    pub fn publish(&mut self, index: Index) -> bool {
+    fn publish(&mut self, index: Index) -> bool {
         if self.held.hash == Some(index.hash()) {
-            self.status.state().no_ops += 1;
+            self.status.table().no_ops += 1;
             return false;
         }
         let position = index.position().cloned();
@@ -170,15 +208,15 @@ impl Publisher {
             .is_none_or(|names| names.contains(name))
     }
 
-    /// The status that this publisher writes.
-    pub fn status(&self) -> &Status {
-        &self.status
+    /// The newest position taken.
+    pub(crate) fn position(&self) -> Option<&Position> {
+        self.held.position.as_ref()
     }
 
     fn swap(&mut self, index: Index) {
         let hash = index.hash();
         {
-            let mut state = self.status.state();
+            let mut state = self.status.table();
             state.hash = Some(hash);
             state.config_hash = Some(index.config_hash());
             state.applied_at = Some(Timestamp::now());
@@ -189,6 +227,7 @@ impl Publisher {
             self.graveyard.bury(replaced);
         }
         self.changed.send_modify(|swaps| *swaps += 1);
+        self.status.bump();
     }
 
     /// A snapshot without a position leaves the one held in force, so that older ones stay refused later.
@@ -197,8 +236,12 @@ impl Publisher {
             if !self.held.may_follow(position) {
                 return;
             }
+            if self.held.position.as_ref() == Some(position) {
+                return;
+            }
             self.held.position = Some(position.clone());
-            self.status.state().position = Some(position.clone());
+            self.status.table().position = Some(position.clone());
+            self.status.bump();
         }
     }
 
@@ -207,7 +250,8 @@ impl Publisher {
         if resets != self.resets_seen {
             self.resets_seen = resets;
             self.held.position = None;
-            self.status.state().position = None;
+            self.status.table().position = None;
+            self.status.bump();
         }
     }
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::tree::{Seen, Tree, TreeFile};
+use crate::feed::Feed;
 use crate::keys::{KeyPair, KeyTable, Keys};
-use crate::live::Publisher;
 use crate::pem;
 use crate::source::Next;
 
@@ -38,16 +38,16 @@ impl TlsKeys {
     }
 
     /// Looks once; the error says what is wrong with the folder or some pairs.
-    pub(crate) fn look(&mut self, publisher: &Publisher, keys: &Keys) -> (Next, Result<(), String>) {
+    pub(crate) fn look(&mut self, feed: &Feed, keys: &Keys) -> (Next, Result<(), String>) {
         let next = match self.tree.look(!keys.load().is_empty()) {
-            Ok(Seen::Same) if self.gone.iter().any(|name| !publisher.needs_pair(name)) => {
-                self.take(publisher, keys);
+            Ok(Seen::Same) if self.gone.iter().any(|name| !feed.needs_pair(name)) => {
+                self.take(feed, keys);
                 Next::Poll
             }
             Ok(Seen::Same) => Next::Poll,
             Ok(Seen::Unsettled) => Next::Soon,
             Ok(Seen::Changed) => {
-                self.take(publisher, keys);
+                self.take(feed, keys);
                 Next::Poll
             }
             Err(error) => return (Next::Poll, Err(error.to_string())),
@@ -61,7 +61,7 @@ impl TlsKeys {
         self.tree.folders()
     }
 
-    fn take(&mut self, publisher: &Publisher, keys: &Keys) {
+    fn take(&mut self, feed: &Feed, keys: &Keys) {
         let held = keys.load();
         let files: BTreeMap<&str, &TreeFile> = self
             .tree
@@ -91,7 +91,7 @@ impl TlsKeys {
         }
         self.gone.clear();
         for (name, pair) in held.iter() {
-            if !table.contains_key(name) && publisher.needs_pair(name) {
+            if !table.contains_key(name) && feed.needs_pair(name) {
                 self.problems.push(format!(
                     "{name}: gone from the folder; the pair held stays in use"
                 ));
@@ -99,7 +99,7 @@ impl TlsKeys {
                 table.insert(name.clone(), pair.clone());
             }
         }
-        keys.store(table);
+        feed.store_keys(keys, table);
     }
 }
 

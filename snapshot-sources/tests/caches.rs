@@ -34,7 +34,7 @@ fn pair(host: &str) -> KeyPair {
 
 #[test]
 fn replaced_tables_are_freed_once_no_request_uses_them() {
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     let mut tables: Vec<Weak<Index>> = Vec::new();
     let mut in_use = None;
     for number in 0..10_000 {
@@ -56,7 +56,7 @@ fn replaced_tables_are_freed_once_no_request_uses_them() {
 
 #[test]
 fn equal_tables_are_counted_and_change_nothing() {
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     let changed = live.changed();
     assert_eq!(publisher.offer(&snapshot("a", None), false), Ok(Offered::Swapped));
     assert_eq!(publisher.offer(&snapshot("a", None), false), Ok(Offered::Equal));
@@ -68,7 +68,7 @@ fn equal_tables_are_counted_and_change_nothing() {
 
 #[test]
 fn an_equal_table_with_a_newer_position_moves_the_position() {
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     publisher
         .offer(&snapshot("a", Some(position("c", 1))), false)
         .unwrap();
@@ -90,7 +90,7 @@ fn a_restart_serves_the_cached_table_before_the_source_is_there() {
     );
     let held = snapshot("a", Some(position("c", 5)));
     put(&source, &held.encode());
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     publisher.attach_snapshot_cache(cache.clone());
     let running = Running::start_with(file_source(&source), publisher, live, Keys::default());
     running.until_serves(&held);
@@ -104,7 +104,7 @@ fn a_restart_serves_the_cached_table_before_the_source_is_there() {
     assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o600);
 
     fs::remove_file(&source).unwrap();
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     publisher.attach_snapshot_cache(cache);
     assert_eq!(live.load().as_ref().map(|index| index.hash()), Some(held.hash()));
     let running = Running::start_with(file_source(&source), publisher, live, Keys::default());
@@ -121,7 +121,7 @@ fn a_damaged_or_unwritable_cache_costs_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache.json");
     fs::write(&cache, &snapshot("a", None).encode()[..100]).unwrap();
-    let (mut publisher, live) = Publisher::new();
+    let (publisher, live) = Publisher::new();
     publisher.attach_snapshot_cache(cache.clone());
     assert!(live.load().is_none());
     fs::remove_file(&cache).unwrap();

@@ -51,7 +51,7 @@ impl Rig {
     }
 
     fn start(backend: SocketAddr) -> Rig {
-        let (mut publisher, live) = Publisher::new();
+        let (publisher, live) = Publisher::new();
         publisher.publish(Index::build(&snapshot(backend), None).unwrap());
         let shared = Shared::new(live, "default/default".into());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -17,8 +17,8 @@ use routed_snapshot::{Hash, Snapshot};
 
 use crate::admit::Refusal;
 use crate::disk::read::{Content, Identity, ReadError, open};
+use crate::feed::Feed;
 use crate::keys::Keys;
-use crate::live::Publisher;
 use crate::source::{Next, Polling};
 use crate::tls_keys::TlsKeys;
 
@@ -88,27 +88,27 @@ impl FileLook {
     }
 
     /// Looks once.
-    pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
+    pub(crate) fn look(&mut self, feed: &Feed, keys: &Keys) -> Next {
         // Keys first, so that a new listener's pair is there when its table is.
-        let tls = self.keys.as_mut().map(|folder| folder.look(publisher, keys));
+        let tls = self.keys.as_mut().map(|folder| folder.look(feed, keys));
         let (next, pairs) = tls.unwrap_or((Next::Poll, Ok(())));
-        let resets = publisher.status().resets();
+        let resets = feed.status().resets();
         if resets != self.resets {
             self.resets = resets;
             self.seen = None;
         }
         match self.read() {
             Ok(None) => {}
-            Ok(Some(content)) => self.deal_with(content, publisher),
+            Ok(Some(content)) => self.deal_with(content, feed),
             Err(error) => {
-                publisher.status().fail_reading(&error);
+                feed.status().fail_reading(&error);
                 return next;
             }
         }
         let verdict = self.seen.as_ref().map_or(&Ok(()), |seen| &seen.verdict);
         match (verdict, &pairs) {
-            (Err(problem), _) | (_, Err(problem)) => publisher.status().fail(problem),
-            _ => publisher.status().succeed(),
+            (Err(problem), _) | (_, Err(problem)) => feed.status().fail(problem),
+            _ => feed.status().succeed(),
         }
         next
     }
@@ -153,10 +153,11 @@ impl FileLook {
             .then_some(content))
     }
 
-    fn deal_with(&mut self, content: Content, publisher: &mut Publisher) {
+    fn deal_with(&mut self, content: Content, feed: &Feed) {
         let verdict = Snapshot::decode(&content.bytes)
             .map_err(Refusal::from)
-            .and_then(|snapshot| publisher.offer(&snapshot, self.config.allow_empty));
+            .inspect_err(|refusal| feed.refuse(refusal))
+            .and_then(|snapshot| feed.offer(&snapshot, self.config.allow_empty));
         let path = self.config.path.display();
         let verdict = match verdict {
             Ok(offered) => {
@@ -164,7 +165,7 @@ impl FileLook {
                 Ok(())
             }
             Err(refusal) => {
-                publisher.status().count_refusal();
+                feed.status().count_refusal();
                 Err(format!("{path}: {refusal}"))
             }
         };

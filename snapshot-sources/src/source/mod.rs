@@ -1,9 +1,10 @@
-//! The sources a router can follow, and the loop they share.
+//! The sources a router can follow, and the loop that those of files share.
 //!
 //! # Decisions
 //! - **Polling is the truth.** The kernel's change notices only hasten a look: they don't come from a network file
 //!   system, from the far side of a `..data` link, or once the watches of a machine are used up.
-//! - **A look blocks, so it runs on a blocking thread** and takes publisher and state with it; nothing is locked.
+//! - **A look blocks, so it runs on a blocking thread** and takes its state with it; the table is locked only while a
+//!   snapshot is offered.
 //!   A file system that hangs holds that thread only, and the status shows the age of the last contact.
 //! - **At least as long as a look took lies between two**, so a file that changes all the time never costs more than
 //!   half a core, and everything written in between is skipped: only the newest matters.
@@ -12,6 +13,7 @@ mod file;
 mod hints;
 mod resources;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 pub use file::FileConfig;
 pub use resources::ResourcesConfig;
 
+use crate::feed::Feed;
 use crate::keys::Keys;
 use crate::live::Publisher;
 use crate::source::file::FileLook;
@@ -56,26 +59,57 @@ pub enum Source {
 }
 
 impl Source {
-    /// Follows the source until `shutdown`. Whatever goes wrong, the last good table stays published.
-    pub async fn run(self, publisher: Publisher, keys: Keys, shutdown: impl Future<Output = ()>) {
-        let (name, place, polling) = match &self {
-            Source::File(config) => ("file", &config.path, config.polling.clone()),
-            Source::Resources(config) => ("resources", &config.path, config.polling.clone()),
-        };
-        let status = publisher.status().clone();
-        {
-            let mut state = status.state();
-            state.source = name.to_owned();
-            state.place = place.display().to_string();
+    /// What the status calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Source::File(_) => "file",
+            Source::Resources(_) => "resources",
         }
-        let look = match self {
-            Source::File(config) => Look::File(Box::new(FileLook::new(config))),
-            Source::Resources(config) => Look::Resources(Box::new(ResourcesLook::new(config))),
-        };
-        let followed = follow(look, publisher, keys, &polling);
-        tokio::select! {
-            () = followed => {}
-            () = shutdown => {}
+    }
+
+    /// Where it reads.
+    pub fn place(&self) -> String {
+        match self {
+            Source::File(config) => config.path.display().to_string(),
+            Source::Resources(config) => config.path.display().to_string(),
+        }
+    }
+
+    /// Follows the source until `shutdown`, or until the future is dropped. Whatever goes wrong, the last good table
+    /// stays published; whatever the source was about to bring when it was stopped is turned away.
+    pub fn run<S: Future<Output = ()>>(
+        self,
+        publisher: &Publisher,
+        keys: Keys,
+        shutdown: S,
+    ) -> impl Future<Output = ()> + use<S> {
+        let feed = publisher.feed(self.name(), &self.place());
+        let closing = feed.closing();
+        async move {
+            tokio::select! {
+                never = self.follow(feed, keys) => match never {},
+                () = shutdown => {}
+            }
+            drop(closing);
+        }
+    }
+
+    async fn follow(self, feed: Feed, keys: Keys) -> Infallible {
+        match self {
+            Source::File(config) => {
+                let polling = config.polling.clone();
+                poll(Look::File(Box::new(FileLook::new(config))), feed, keys, &polling).await
+            }
+            Source::Resources(config) => {
+                let polling = config.polling.clone();
+                poll(
+                    Look::Resources(Box::new(ResourcesLook::new(config))),
+                    feed,
+                    keys,
+                    &polling,
+                )
+                .await
+            }
         }
     }
 }
@@ -97,10 +131,10 @@ pub(crate) enum Next {
 }
 
 impl Look {
-    fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
+    fn look(&mut self, feed: &Feed, keys: &Keys) -> Next {
         match self {
-            Look::File(look) => look.look(publisher, keys),
-            Look::Resources(look) => look.look(publisher, keys),
+            Look::File(look) => look.look(feed, keys),
+            Look::Resources(look) => look.look(feed, keys),
         }
     }
 
@@ -113,25 +147,24 @@ impl Look {
     }
 }
 
-async fn follow(mut look: Look, mut publisher: Publisher, keys: Keys, polling: &Polling) {
-    let status = publisher.status().clone();
+async fn poll(mut look: Look, feed: Feed, keys: Keys, polling: &Polling) -> Infallible {
     let mut hints = Hints::new(polling.notify);
     loop {
         let started = Instant::now();
-        let keys = keys.clone();
+        let (keys, for_look) = (keys.clone(), feed.clone());
         let looked = tokio::task::spawn_blocking(move || {
             keys.catch_up();
-            let next = look.look(&mut publisher, &keys);
+            let next = look.look(&for_look, &keys);
             hints.arm(&look.folders());
-            (look, publisher, hints, next)
+            (look, hints, next)
         });
         let next;
-        (look, publisher, hints, next) = match looked.await {
+        (look, hints, next) = match looked.await {
             Ok(back) => back,
             Err(error) => {
                 // A panic outside the guarded build and compile: the state is lost, the published table is not.
                 tracing::error!(%error, "the source ended by a bug in the router; the last table serves on");
-                status.fail("the source ended by a bug in the router");
+                feed.status().fail("the source ended by a bug in the router");
                 return std::future::pending().await;
             }
         };
@@ -143,7 +176,7 @@ async fn follow(mut look: Look, mut publisher: Publisher, keys: Keys, polling: &
         tokio::select! {
             () = tokio::time::sleep(polling.interval.saturating_sub(SETTLE)) => {}
             () = hints.changed() => tokio::time::sleep(SETTLE).await,
-            () = status.reset_asked() => {}
+            () = feed.status().reset_asked() => {}
         }
     }
 }

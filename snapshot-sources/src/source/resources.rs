@@ -22,8 +22,8 @@ use routed_policy::{Compiler, Diag, Reason, Report, Resources, Severity};
 
 use crate::admit::Refusal;
 use crate::disk::tree::{Seen, Tree};
+use crate::feed::Feed;
 use crate::keys::{KeyPair, KeyTable, Keys};
-use crate::live::Publisher;
 use crate::source::{Next, Polling};
 use crate::status::{CompileStatus, MAX_DIAGNOSTICS};
 
@@ -90,23 +90,23 @@ impl ResourcesLook {
     }
 
     /// Looks once.
-    pub(crate) fn look(&mut self, publisher: &mut Publisher, keys: &Keys) -> Next {
-        let next = match self.tree.look(publisher.serves()) {
+    pub(crate) fn look(&mut self, feed: &Feed, keys: &Keys) -> Next {
+        let next = match self.tree.look(feed.serves()) {
             Ok(Seen::Same) => Next::Poll,
             Ok(Seen::Unsettled) => Next::Soon,
             Ok(Seen::Changed) => {
-                self.take(publisher, keys);
+                self.take(feed, keys);
                 Next::Poll
             }
             Err(error) => {
-                publisher.status().fail_reading(&error);
+                feed.status().fail_reading(&error);
                 return Next::Poll;
             }
         };
         match (&self.verdict, self.tree.problems().first()) {
-            (Err(problem), _) => publisher.status().fail(problem),
-            (_, Some(problem)) => publisher.status().fail(problem),
-            _ => publisher.status().succeed(),
+            (Err(problem), _) => feed.status().fail(problem),
+            (_, Some(problem)) => feed.status().fail(problem),
+            _ => feed.status().succeed(),
         }
         next
     }
@@ -116,7 +116,7 @@ impl ResourcesLook {
         self.tree.folders().to_vec()
     }
 
-    fn take(&mut self, publisher: &mut Publisher, keys: &Keys) {
+    fn take(&mut self, feed: &Feed, keys: &Keys) {
         let files: Vec<(String, Arc<[u8]>)> = self
             .tree
             .files()
@@ -126,8 +126,8 @@ impl ResourcesLook {
         let compiled = catch_unwind(AssertUnwindSafe(|| self.compile.run(&files)));
         let result = match compiled {
             Ok(report) => {
-                publisher.status().state().compile = Some(summary(&self.compile.diags));
-                publish(report, publisher, keys, self.config.allow_empty)
+                feed.status().compiled(summary(&self.compile.diags));
+                publish(report, feed, keys, self.config.allow_empty)
             }
             Err(_) => {
                 self.compile.resources = Resources::default();
@@ -136,7 +136,7 @@ impl ResourcesLook {
             }
         };
         self.verdict = result.map_err(|refusal| {
-            publisher.status().count_refusal();
+            feed.status().count_refusal();
             format!("{}: {refusal}", self.config.path.display())
         });
     }
@@ -203,7 +203,7 @@ fn file_of(diag: &Diag) -> Option<&str> {
     diag.place.as_ref().map(|place| place.file.as_str())
 }
 
-fn publish(report: Report, publisher: &mut Publisher, keys: &Keys, allow_empty: bool) -> Result<(), Refusal> {
+fn publish(report: Report, feed: &Feed, keys: &Keys, allow_empty: bool) -> Result<(), Refusal> {
     let new: KeyTable = report
         .keys
         .into_iter()
@@ -218,9 +218,9 @@ fn publish(report: Report, publisher: &mut Publisher, keys: &Keys, allow_empty: 
         .collect();
     let mut both = (*keys.load()).clone();
     both.extend(new.iter().map(|(name, pair)| (name.clone(), pair.clone())));
-    keys.store(both);
-    let offered = publisher.offer(&report.snapshot, allow_empty)?;
-    keys.store(new);
+    feed.store_keys(keys, both);
+    let offered = feed.offer(&report.snapshot, allow_empty)?;
+    feed.store_keys(keys, new);
     tracing::info!(hash = %report.snapshot.hash(), ?offered, "resources taken");
     Ok(())
 }

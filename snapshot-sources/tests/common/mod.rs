@@ -111,7 +111,7 @@ impl Running {
                 .enable_all()
                 .build()
                 .unwrap();
-            runtime.block_on(source.run(publisher, for_source, async {
+            runtime.block_on(source.run(&publisher, for_source, async {
                 let _ = stopped.await;
             }));
         });
