@@ -12,6 +12,8 @@ use routed_snapshot::index::IndexError;
 use routed_snapshot::snapshot::DecodeError;
 use routed_snapshot::{Hash, Position, Snapshot};
 
+use crate::assemble::AssembleError;
+
 /// What a router holds, as far as it matters here.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
@@ -36,6 +38,9 @@ pub enum Refusal {
     /// It can't be read.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// It did not arrive whole.
+    #[error("the delivery is refused: {0}")]
+    Delivery(#[from] AssembleError),
     /// No index can be built from it.
     #[error("no index: {0}")]
     Index(#[from] IndexError),

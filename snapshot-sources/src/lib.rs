@@ -5,8 +5,9 @@
 //! - [`admit`]: whether a snapshot may replace the one held; one rule for every source.
 //! - [`feed`]: one source's way into the publisher; [`blame`] finds the objects at fault in what was refused.
 //! - [`assemble`]: snapshots from the chunks of a gRPC stream, verified.
+//! - [`channel`]: connections to a control plane; [`backoff`]: the pauses between them.
 //! - [`source`]: the sources, one file per variant of [`Source`], and the loop they share.
-//! - [`status`]: what is known about the source, for people and metrics.
+//! - [`status`]: what is known about the source, for people and metrics; [`report`] tells it to a control plane.
 //! - [`keys`]: private keys, which travel beside the snapshot and never in it; [`key_cache`] keeps them on disk.
 //!
 //! A router starts with `Publisher::new`, attaches its caches, and runs one source:
@@ -26,8 +27,10 @@
 
 pub mod admit;
 pub mod assemble;
+pub mod backoff;
 pub mod blame;
 mod cache;
+pub mod channel;
 mod disk;
 pub mod feed;
 #[doc(hidden)]
@@ -37,6 +40,7 @@ pub mod key_cache;
 pub mod keys;
 pub mod live;
 mod pem;
+pub mod report;
 pub mod source;
 pub mod status;
 mod tls_keys;
@@ -46,5 +50,6 @@ pub use admit::Refusal;
 pub use feed::Feed;
 pub use keys::{KeyPair, KeyTable, Keys};
 pub use live::{Live, Offered, Publisher};
-pub use source::{FileConfig, Polling, ResourcesConfig, Source};
+pub use report::{ReportConfig, report};
+pub use source::{FileConfig, GrpcConfig, Polling, ResourcesConfig, Source};
 pub use status::{SourceStatus, Status};

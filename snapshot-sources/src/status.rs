@@ -51,6 +51,8 @@ pub struct SourceStatus {
     pub degraded: bool,
     /// What it offered last, where that was not taken.
     pub refused: Option<Refused>,
+    /// What is wrong with the keys that it brought, where something is.
+    pub keys_problem: Option<String>,
     /// Tables published.
     pub swaps: u64,
     /// Offers equal to what was published.
@@ -184,6 +186,7 @@ pub(crate) struct FollowedState {
     last_error: Option<SourceError>,
     degraded: bool,
     refused: Option<Refused>,
+    keys_problem: Option<String>,
     refusals: u64,
     compile: Option<CompileStatus>,
 }
@@ -214,6 +217,7 @@ impl Status {
             last_error: followed.last_error,
             degraded: followed.degraded,
             refused: followed.refused,
+            keys_problem: followed.keys_problem,
             swaps: table.swaps,
             no_ops: table.no_ops,
             refusals: followed.refusals,
@@ -234,6 +238,11 @@ impl Status {
     pub fn reset_position(&self) {
         self.shared.resets.fetch_add(1, Ordering::AcqRel);
         self.shared.reset.notify_one();
+    }
+
+    /// How acknowledging fares.
+    pub(crate) fn report(&self, change: impl FnOnce(&mut ReportStatus)) {
+        change(self.table().report.get_or_insert_default());
     }
 
     /// How often the position was reset.
@@ -342,10 +351,30 @@ impl Followed {
         }
     }
 
-    /// The source was heard of.
-    pub(crate) fn contact(&self, at: Timestamp) {
+    /// The source was heard of, and there was nothing wrong with it where nothing was before.
+    pub(crate) fn heard(&self, at: Timestamp) {
         let mut state = self.state();
         state.last_contact = state.last_contact.max(Some(at));
+        if !state.degraded {
+            state.last_success = state.last_success.max(Some(at));
+        }
+    }
+
+    /// What is wrong with the keys. Logged where it is new.
+    pub(crate) fn keys_problem(&self, problem: Option<String>) {
+        let mut state = self.state();
+        if let Some(problem) = problem
+            .as_ref()
+            .filter(|new| state.keys_problem.as_ref() != Some(new))
+        {
+            tracing::warn!(source = %state.source, problem, "keys that came can't be used");
+        }
+        state.keys_problem = problem;
+    }
+
+    /// Whether what was offered last was refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.state().refused.is_some()
     }
 
     /// What the compiler said.

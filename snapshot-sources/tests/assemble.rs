@@ -440,7 +440,10 @@ fn profiles_that_can_not_be_read_are_refused_whole() {
     );
 }
 
-fn snapshots() -> impl Strategy<Value = Vec<(Vec<(u8, String)>, bool, bool)>> {
+/// Parts, whether a new stream begins before them, and whether it is compressed.
+type Step = (Vec<(u8, String)>, bool, bool);
+
+fn snapshots() -> impl Strategy<Value = Vec<Step>> {
     let text = prop_oneof!["[a-z]{0,12}", (1000_usize..600_000).prop_map(noise),];
     let parts = proptest::collection::vec((0_u8..6, text), 0..5);
     proptest::collection::vec((parts, any::<bool>(), any::<bool>()), 1..6)

@@ -87,6 +87,9 @@ pub enum AssembleError {
         /// The limit.
         limit: u64,
     },
+    /// One message is larger than is taken.
+    #[error("a message is larger than {0} bytes")]
+    MessageTooLarge(usize),
     /// One chunk has more than is taken.
     #[error("a chunk has {0} bytes of parts, the limit is {MAX_CHUNK_BYTES}")]
     ChunkTooLarge(usize),

@@ -10,6 +10,7 @@
 //!   half a core, and everything written in between is skipped: only the newest matters.
 
 mod file;
+mod grpc;
 mod hints;
 mod resources;
 
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use file::FileConfig;
+pub use grpc::GrpcConfig;
 pub use resources::ResourcesConfig;
 
 use crate::feed::Feed;
@@ -52,6 +54,8 @@ impl Default for Polling {
 /// Where snapshots come from.
 #[derive(Debug, Clone)]
 pub enum Source {
+    /// A control plane, by gRPC.
+    Grpc(Box<GrpcConfig>),
     /// A compiled snapshot in a file.
     File(FileConfig),
     /// A folder of YAML, compiled here.
@@ -62,6 +66,7 @@ impl Source {
     /// What the status calls it.
     pub fn name(&self) -> &'static str {
         match self {
+            Source::Grpc(_) => "grpc",
             Source::File(_) => "file",
             Source::Resources(_) => "resources",
         }
@@ -70,6 +75,7 @@ impl Source {
     /// Where it reads.
     pub fn place(&self) -> String {
         match self {
+            Source::Grpc(config) => config.control_plane.address.to_string(),
             Source::File(config) => config.path.display().to_string(),
             Source::Resources(config) => config.path.display().to_string(),
         }
@@ -96,6 +102,7 @@ impl Source {
 
     async fn follow(self, feed: Feed, keys: Keys) -> Infallible {
         match self {
+            Source::Grpc(config) => grpc::follow(*config, feed, keys).await,
             Source::File(config) => {
                 let polling = config.polling.clone();
                 poll(Look::File(Box::new(FileLook::new(config))), feed, keys, &polling).await
