@@ -56,10 +56,12 @@ impl FromStr for Address {
         if host.is_empty() {
             return Err(AddressError("there is no host"));
         }
-        let port = match (authority.port(), tls) {
-            (Some(port), _) => port.as_u16(),
-            (None, true) => 443,
-            (None, false) => 80,
+        let port = match (authority.port_u16(), tls) {
+            (Some(port), _) if port > 0 => port,
+            // The parser takes what is no port for none.
+            _ if authority.as_str() != authority.host() => return Err(AddressError("the port is none")),
+            (_, true) => 443,
+            (_, false) => 80,
         };
         let host = host.to_owned();
         Ok(Address::Tcp { host, port, tls })
@@ -110,6 +112,8 @@ mod tests {
             "unix:",
             "unix://run/x",
             "http://a:99999",
+            "http://a:0",
+            "http://a:",
             "http://a b",
         ] {
             assert!(wrong.parse::<Address>().is_err(), "{wrong}");
