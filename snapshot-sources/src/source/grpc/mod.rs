@@ -16,7 +16,7 @@ mod keys;
 mod stream;
 
 use std::convert::Infallible;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use routed_proto::{Encoding, KeyRef, WatchRequest};
 
@@ -68,6 +68,8 @@ enum End {
     Connect(ConnectError),
     /// The call failed or the connection broke.
     Call(tonic::Status),
+    /// Pings were not answered, for so long.
+    Silent(Duration),
     /// The server ended the stream.
     Closed,
     /// A delivery was not as it must be.
@@ -147,6 +149,13 @@ impl Follower {
         match end {
             End::Connect(error) => status.fail_reaching(&format!("{}: {error}", self.place())),
             End::Call(call) => status.fail_reaching(&format!("{}: {}", self.place(), explain(call))),
+            End::Silent(time) => {
+                let seconds = time.as_secs();
+                status.fail_reaching(&format!(
+                    "{}: silent for {seconds} s, pings included",
+                    self.place()
+                ));
+            }
             End::Closed => status.fail_reaching(&format!("{}: the stream was ended there", self.place())),
             End::Stalled => {
                 let message = format!("{}: a delivery came to a standstill", self.place());

@@ -33,9 +33,15 @@ impl Follower {
         let client = Client::new(connection.channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let request = self.request(connection.carries_keys.is_ok());
         let (feed, keys) = (self.feed.clone(), self.keys.clone());
-        tokio::select! {
+        let end = tokio::select! {
             end = self.receive(client, request, connection.carries_keys) => end,
             never = tick(&feed, &keys, &connection.contact) => match never {},
+        };
+        let silent = connection.contact.age();
+        match end {
+            // The client only knows that the connection is gone.
+            End::Call(_) if silent >= self.config.control_plane.timing.ping_timeout => End::Silent(silent),
+            end => end,
         }
     }
 
