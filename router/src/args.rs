@@ -22,7 +22,8 @@ pub enum Command {
     /// profile's `timeouts.drain`. A second one ends at once (exit code 1). SIGHUP does nothing: files are re-read
     /// when they change.
     ///
-    /// One source is followed: --snapshot-path, else --resources; without either the process is alive, never ready.
+    /// One source is followed: --snapshot-addr, else --snapshot-path, else --resources; without any the process is
+    /// alive, never ready.
     Serve(Box<ServeArgs>),
     /// Try it: backends that echo what reaches them, resources to edit, and a router before them.
     ///
@@ -33,15 +34,36 @@ pub enum Command {
 /// The flags of `routed serve`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServeArgs {
-    /// Compiled snapshot to follow: a file written by `routedctl compile` or by an operator.
-    #[arg(long, env = "ROUTED_SNAPSHOT_PATH", value_name = "FILE")]
-    pub snapshot_path: Option<PathBuf>,
-    /// Folder of YAML to compile and follow. Unused where --snapshot-path is set.
-    #[arg(long, env = "ROUTED_RESOURCES", value_name = "DIR")]
-    pub resources: Option<PathBuf>,
-    /// Control plane to follow by gRPC. Not built in this version.
+    /// Control plane to follow by gRPC: http://HOST:PORT, https://HOST:PORT or unix:/PATH.
     #[arg(long, env = "ROUTED_SNAPSHOT_ADDR", value_name = "URL")]
     pub snapshot_addr: Option<String>,
+    /// Compiled snapshot to follow: a file written by `routedctl compile` or by an operator. Unused where
+    /// --snapshot-addr is set.
+    #[arg(long, env = "ROUTED_SNAPSHOT_PATH", value_name = "FILE")]
+    pub snapshot_path: Option<PathBuf>,
+    /// Folder of YAML to compile and follow. Unused where one of the above is set.
+    #[arg(long, env = "ROUTED_RESOURCES", value_name = "DIR")]
+    pub resources: Option<PathBuf>,
+    /// Certificates that sign the control plane's; without it those that the system trusts. This file and the next two
+    /// are read for each connection.
+    #[arg(long, env = "ROUTED_SNAPSHOT_CA", value_name = "FILE")]
+    pub snapshot_ca: Option<PathBuf>,
+    /// The certificate that this router shows to the control plane.
+    #[arg(long, env = "ROUTED_SNAPSHOT_CERT", value_name = "FILE")]
+    pub snapshot_cert: Option<PathBuf>,
+    /// Its private key.
+    #[arg(long, env = "ROUTED_SNAPSHOT_KEY", value_name = "FILE")]
+    pub snapshot_key: Option<PathBuf>,
+    /// Name in the control plane's certificate, where it is not the host of the address.
+    #[arg(long, env = "ROUTED_SNAPSHOT_SERVER_NAME", value_name = "NAME")]
+    pub snapshot_server_name: Option<String>,
+    /// Control plane that is told what is served and what was refused, whatever the source; by default the one of
+    /// --snapshot-addr.
+    #[arg(long, env = "ROUTED_REPORT_ADDR", value_name = "URL")]
+    pub report_addr: Option<String>,
+    /// What this router is called there; by default the host's name.
+    #[arg(long, env = "ROUTED_CLIENT_NAME", value_name = "NAME")]
+    pub client_name: Option<String>,
     /// RouterProfile to run, as namespace/name.
     #[arg(
         long,

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use routed_sources::{FileConfig, Polling, ResourcesConfig, Source};
+use routed_sources::{FileConfig, GrpcConfig, Polling, ReportConfig, ResourcesConfig, Source};
 use serde_json::json;
 
 use crate::args::ServeArgs;
+use crate::control_plane::ControlPlanes;
 
 /// Most worker threads: above, the flag is a typing error.
 const MAX_WORKERS: usize = 1024;
@@ -19,6 +20,8 @@ const POLL_BOUNDS: (Duration, Duration) = (Duration::from_millis(10), Duration::
 pub struct Config {
     /// What is followed; none: alive, never ready.
     pub source: Option<Source>,
+    /// Who is told what is served.
+    pub report: Option<ReportConfig>,
     /// Flags that lost to another source.
     pub unused: Vec<&'static str>,
     /// `namespace/name` of the profile.
@@ -61,16 +64,12 @@ impl Config {
     /// Every flag that can't be used.
     pub fn new(args: &ServeArgs) -> Result<Config, Vec<FlagError>> {
         let mut errors = Vec::new();
-        if args.snapshot_addr.is_some() {
-            let why = "following a control plane by gRPC is not built in this version; use --snapshot-path or \
-                       --resources";
-            errors.push(refuse("--snapshot-addr", why));
-        }
+        let control_planes = ControlPlanes::new(args, &mut errors);
         if !is_object_name(&args.profile) {
-            errors.push(refuse("--profile", "expected namespace/name"));
+            errors.push(FlagError::new("--profile", "expected namespace/name"));
         }
         if args.workers > MAX_WORKERS {
-            errors.push(refuse("--workers", "at most 1024"));
+            errors.push(FlagError::new("--workers", "at most 1024"));
         }
         let admin = admin_address(&args.admin_addr)
             .map_err(|error| errors.push(error))
@@ -85,9 +84,10 @@ impl Config {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             workers => workers,
         };
-        let (source, unused) = source(args, interval);
+        let (source, unused) = source(args, control_planes.source, interval);
         Ok(Config {
             source,
+            report: control_planes.report,
             unused,
             profile: args.profile.clone(),
             admin,
@@ -99,45 +99,64 @@ impl Config {
     }
 }
 
-fn refuse(flag: &'static str, why: &str) -> FlagError {
-    let why = why.to_owned();
-    FlagError { flag, why }
+impl FlagError {
+    /// A flag and what is wrong with it.
+    pub(crate) fn new(flag: &'static str, why: &str) -> FlagError {
+        let why = why.to_owned();
+        FlagError { flag, why }
+    }
 }
 
 /// The first source set wins.
-fn source(args: &ServeArgs, interval: Duration) -> (Option<Source>, Vec<&'static str>) {
+fn source(
+    args: &ServeArgs,
+    grpc: Option<GrpcConfig>,
+    interval: Duration,
+) -> (Option<Source>, Vec<&'static str>) {
     let polling = Polling {
         interval,
         ..Polling::default()
     };
-    let mut unused = Vec::new();
-    if let Some(path) = &args.snapshot_path {
-        if args.resources.is_some() {
-            unused.push("--resources");
-        }
-        let file = FileConfig {
-            tls_keys: args.tls_keys.clone(),
-            polling,
-            allow_empty: args.allow_empty,
-            ..FileConfig::new(path)
-        };
-        return (Some(Source::File(file)), unused);
-    }
-    if args.tls_keys.is_some() {
+    let tls_keys = args.tls_keys.clone();
+    let file = args.snapshot_path.as_ref().map(|path| FileConfig {
+        tls_keys,
+        polling: polling.clone(),
+        allow_empty: args.allow_empty,
+        ..FileConfig::new(path)
+    });
+    let resources = args.resources.as_ref().map(|path| ResourcesConfig {
+        polling,
+        allow_empty: args.allow_empty,
+        ..ResourcesConfig::new(path)
+    });
+    let sources = [
+        (
+            "--snapshot-addr",
+            grpc.map(|config| Source::Grpc(Box::new(config))),
+        ),
+        ("--snapshot-path", file.map(Source::File)),
+        ("--resources", resources.map(Source::Resources)),
+    ];
+    let mut set = sources
+        .into_iter()
+        .filter_map(|(flag, source)| Some((flag, source?)));
+    let source = set.next().map(|(_, source)| source);
+    let mut unused: Vec<&'static str> = set.map(|(flag, _)| flag).collect();
+    if args.tls_keys.is_some() && !matches!(source, Some(Source::File(_))) {
         unused.push("--tls-keys");
     }
-    let source = args.resources.as_ref().map(|path| {
-        Source::Resources(ResourcesConfig {
-            polling,
-            allow_empty: args.allow_empty,
-            ..ResourcesConfig::new(path)
-        })
-    });
     (source, unused)
 }
 
 fn effective(args: &ServeArgs, workers: usize) -> serde_json::Value {
     json!({
+        "snapshotAddr": args.snapshot_addr,
+        "snapshotCa": args.snapshot_ca,
+        "snapshotCert": args.snapshot_cert,
+        "snapshotKey": args.snapshot_key,
+        "snapshotServerName": args.snapshot_server_name,
+        "reportAddr": args.report_addr,
+        "clientName": args.client_name,
         "snapshotPath": args.snapshot_path,
         "resources": args.resources,
         "profile": args.profile,
@@ -168,24 +187,24 @@ fn is_object_name(text: &str) -> bool {
 fn admin_address(text: &str) -> Result<AdminAddress, FlagError> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
-            return Err(refuse("--admin-addr", "unix: needs a path"));
+            return Err(FlagError::new("--admin-addr", "unix: needs a path"));
         }
         return Ok(AdminAddress::Unix(path.into()));
     }
     text.parse()
         .map(AdminAddress::Tcp)
-        .map_err(|_| refuse("--admin-addr", "expected an IP address and port, or unix:/path"))
+        .map_err(|_| FlagError::new("--admin-addr", "expected an IP address and port, or unix:/path"))
 }
 
 fn poll_interval(text: &str) -> Result<Duration, FlagError> {
     let interval = duration(text).ok_or_else(|| {
-        refuse(
+        FlagError::new(
             "--poll-interval",
             "expected a duration, for instance 1s, 500ms or 1m30s",
         )
     })?;
     if interval < POLL_BOUNDS.0 || interval > POLL_BOUNDS.1 {
-        return Err(refuse("--poll-interval", "from 10ms to 1h"));
+        return Err(FlagError::new("--poll-interval", "from 10ms to 1h"));
     }
     Ok(interval)
 }
@@ -240,10 +259,50 @@ mod tests {
             "--profile=x",
             "--admin-addr=nowhere",
             "--poll-interval=soon",
-            "--snapshot-addr=http://a",
+            "--snapshot-addr=ftp://a",
+            "--report-addr=nowhere",
+            "--snapshot-cert=/tls.crt",
+            "--client-name=",
             "--workers=5000",
         ]);
-        assert_eq!(errors.unwrap_err().len(), 5);
+        assert_eq!(errors.unwrap_err().len(), 8);
+    }
+
+    #[test]
+    fn files_of_tls_need_an_address_that_uses_them() {
+        let files = ["--snapshot-ca=/ca", "--snapshot-cert=/crt", "--snapshot-key=/key"];
+        let with = |more: &[&str]| config(&[&files, more].concat());
+        let flags: Vec<&str> = with(&["--snapshot-addr=http://a"])
+            .unwrap_err()
+            .iter()
+            .map(|e| e.flag)
+            .collect();
+        assert_eq!(flags, ["--snapshot-ca", "--snapshot-cert"]);
+        assert!(with(&["--snapshot-addr=unix:/a"]).is_err());
+        assert!(with(&["--snapshot-addr=https://a"]).is_ok());
+        assert!(with(&["--snapshot-path=/s", "--report-addr=https://a"]).is_ok());
+        assert!(
+            with(&["--snapshot-path=/s"]).is_ok(),
+            "variables that a unit sets for all"
+        );
+    }
+
+    #[test]
+    fn whoever_is_followed_is_told_unless_another_is_named() {
+        let told = |flags: &[&str]| Some(config(flags).unwrap().report?.control_plane.address.to_string());
+        assert_eq!(
+            told(&["--snapshot-addr=http://a"]).as_deref(),
+            Some("http://a:80")
+        );
+        let both = ["--snapshot-addr=http://a", "--report-addr=unix:/b"];
+        assert_eq!(told(&both).as_deref(), Some("unix:/b"));
+        assert_eq!(
+            told(&["--resources=/r", "--report-addr=unix:/b"]).as_deref(),
+            Some("unix:/b")
+        );
+        assert_eq!(told(&["--resources=/r"]), None);
+        let named = config(&["--snapshot-addr=http://a", "--client-name=edge-7"]).unwrap();
+        assert_eq!(named.report.unwrap().client, "edge-7");
     }
 
     #[test]
@@ -251,6 +310,15 @@ mod tests {
         let config = config(&["--resources=/r", "--snapshot-path=/s"]).unwrap();
         assert!(matches!(config.source, Some(Source::File(_))));
         assert_eq!(config.unused, ["--resources"]);
+        let all = [
+            "--resources=/r",
+            "--snapshot-path=/s",
+            "--tls-keys=/k",
+            "--snapshot-addr=http://a",
+        ];
+        let config = self::config(&all).unwrap();
+        assert!(matches!(config.source, Some(Source::Grpc(_))));
+        assert_eq!(config.unused, ["--snapshot-path", "--resources", "--tls-keys"]);
     }
 
     #[test]

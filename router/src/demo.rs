@@ -133,6 +133,7 @@ impl Demo {
         match Args::try_parse_from(typed)?.command {
             Command::Serve(mut args) => {
                 args.snapshot_addr = None;
+                args.report_addr = None;
                 args.snapshot_path = None;
                 Ok(*args)
             }

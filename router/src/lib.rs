@@ -2,7 +2,7 @@
 //! records it once.
 //!
 //! The process, in reading order:
-//! - [`args`], [`config`]: what was typed, and what it means.
+//! - [`args`], [`config`], `control_plane`: what was typed, and what it means.
 //! - [`telemetry`]: the log.
 //! - [`run`]: everything from here to the end of the process.
 //! - `listeners`, `tls`, `workers`, `accept`: from the profile to an accepted connection.
@@ -26,6 +26,7 @@ mod admin;
 pub mod args;
 pub mod config;
 pub mod conn;
+mod control_plane;
 pub mod demo;
 pub mod drain;
 pub mod filter;

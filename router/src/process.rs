@@ -52,6 +52,10 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
         let stopped = async move { drop(source_stopped.await) };
         tokio::spawn(source.run(&publisher, keys.clone(), stopped))
     });
+    let report = config.report.clone().map(|config| {
+        let never = std::future::pending();
+        tokio::spawn(routed_sources::report(config, live.status().clone(), never))
+    });
     let mut process = Process {
         profile: config.profile,
         live,
@@ -65,6 +69,9 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
         () = drain::told(&mut stop, Stop::Drain) => {}
     }
     drop(source_stop);
+    if let Some(report) = report {
+        report.abort();
+    }
     let ended = process.drain(&mut stop).await;
     if let Some(source) = source {
         // It may be in the middle of a long compile, which ends with the process.
@@ -78,7 +85,9 @@ fn announce(config: &Config, keys: &Keys) {
         tracing::warn!(flag, "unused: another source comes first");
     }
     if config.source.is_none() {
-        tracing::warn!("no source: set --snapshot-path or --resources; not ready until then");
+        tracing::warn!(
+            "no source: set --snapshot-addr, --snapshot-path or --resources; not ready until then"
+        );
     }
     if config.snapshot_cache.is_some() && config.key_cache.is_none() {
         tracing::info!("without --key-cache, TLS needs the source after a restart");

@@ -6,8 +6,8 @@
 //! - [`feed`]: one source's way into the publisher; [`blame`] finds the objects at fault in what was refused.
 //! - [`assemble`]: snapshots from the chunks of a gRPC stream, verified.
 //! - [`channel`]: connections to a control plane; [`backoff`]: the pauses between them.
-//! - [`source`]: the sources, one file per variant of [`Source`], and the loop they share.
-//! - [`status`]: what is known about the source, for people and metrics; [`report`] tells it to a control plane.
+//! - [`source`]: the sources, one file or folder per variant of [`Source`], and the loop that those of files share.
+//! - [`status`]: what is known about the source, for people and metrics; [`mod@report`] tells it to a control plane.
 //! - [`keys`]: private keys, which travel beside the snapshot and never in it; [`key_cache`] keeps them on disk.
 //!
 //! A router starts with `Publisher::new`, attaches its caches, and runs one source:

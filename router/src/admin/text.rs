@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use routed_sources::SourceStatus;
+
 use super::Admin;
 
 /// Everything.
@@ -52,15 +54,6 @@ pub(super) fn metrics(admin: &Admin) -> String {
 
 fn source(admin: &Admin, out: &mut String) {
     let status = admin.shared.live.status().view();
-    let age = |since: Option<jiff::Timestamp>| {
-        since.map(|since| {
-            jiff::Timestamp::now()
-                .duration_since(since)
-                .as_secs()
-                .max(0)
-                .unsigned_abs()
-        })
-    };
     let name = "routed_snapshot_info";
     head(out, name, "gauge", "The table in service.");
     if let Some(index) = admin.shared.live.load_full() {
@@ -109,6 +102,41 @@ fn source(admin: &Admin, out: &mut String) {
         "Tables put in service.",
         status.swaps,
     );
+    streams(&status, out);
+}
+
+/// The streams to a control plane, where there is one.
+fn streams(status: &SourceStatus, out: &mut String) {
+    if let Some(age) = age(status.last_contact) {
+        let help = "Since the source was last looked at or heard of.";
+        one(out, "routed_source_last_contact_age_seconds", "gauge", help, age);
+    }
+    if let Some(connected) = status.connected {
+        let help = "1 while the stream from the control plane is up.";
+        one(
+            out,
+            "routed_source_connected",
+            "gauge",
+            help,
+            u64::from(connected),
+        );
+    }
+    if let Some(report) = &status.report {
+        let help = "1 while the stream of acknowledgements is up.";
+        one(
+            out,
+            "routed_report_connected",
+            "gauge",
+            help,
+            u64::from(report.connected),
+        );
+    }
+}
+
+/// Whole seconds since then.
+fn age(since: Option<jiff::Timestamp>) -> Option<u64> {
+    let age = jiff::Timestamp::now().duration_since(since?).as_secs();
+    Some(age.max(0).unsigned_abs())
 }
 
 fn listeners(admin: &Admin, out: &mut String) {

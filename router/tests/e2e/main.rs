@@ -2,8 +2,8 @@
 //!
 //! Each test is named after the behaviour it holds; the doc comment gives the case (`C..`) or the row of the list of
 //! attacks (`E..`, `H..`, `J..`) that it answers. Reading order: [`routing`], [`hosts`], [`headers`] (what one request
-//! does), [`faults`] (objects in error), [`reloads`] and [`files`] (how tables arrive), [`labels`] and [`agreement`]
-//! (what the router says), [`swaps`], [`restart`] and [`clients`] (the whole under load, after a crash, with
+//! does), [`faults`] (objects in error), [`reloads`] and [`files`] (how tables arrive), [`grpc`] (and
+//! how they come from a control plane), [`labels`] and [`agreement`] (what the router says), [`swaps`], [`restart`] and [`clients`] (the whole under load, after a crash, with
 //! programs that others wrote).
 //!
 //! `ROUTED_FULL=1` asks for the full sizes; `ROUTED_SWAPS`, `ROUTED_SKIPS` and `ROUTED_PYTHON` are explained where
@@ -19,8 +19,13 @@
 
 mod agreement;
 mod clients;
+/// The control plane of the sources' own tests: one scripted server for both.
+#[path = "../../../snapshot-sources/tests/grpc/server.rs"]
+#[allow(dead_code, reason = "these tests use their share of it")]
+mod control_plane;
 mod faults;
 mod files;
+mod grpc;
 mod harness;
 mod headers;
 mod hosts;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::control_plane::Server;
 use crate::harness::{
     DEADLINE, Folder, H2, Launch, Reply, Router, Stub, backend, compile, full, profile, route, runtime,
 };
@@ -329,4 +330,24 @@ fn swaps_of_a_file_under_load_fail_no_request_and_mix_no_tables() {
         folder.beside("table.json", &table.encode());
         router.wait_hash(&table.hash().to_string());
     });
+}
+
+/// Swaps under load from a control plane.
+#[test]
+fn swaps_of_a_control_plane_under_load_fail_no_request_and_mix_no_tables() {
+    let stubs: Vec<Stub> = (0..3)
+        .map(|number| Stub::unrecorded(&format!("t{number}")))
+        .collect();
+    let compiled: Vec<_> = tables(&stubs)
+        .iter()
+        .map(|table| compile(table).snapshot)
+        .collect();
+    let server = Server::start(&compiled[0]);
+    let router = Launch::grpc(server.address()).start();
+    under_load(&router, "grpc", |number| {
+        let table = &compiled[usize::try_from(number % 3).unwrap()];
+        server.set(table);
+        router.wait_hash(&table.hash().to_string());
+    });
+    assert_eq!(server.requests().len(), 1, "one stream brought all tables");
 }

@@ -32,6 +32,11 @@ impl Launch {
         Launch::with("--snapshot-path", file)
     }
 
+    /// From a control plane.
+    pub fn grpc(address: &str) -> Launch {
+        Launch::with("--snapshot-addr", Path::new(address))
+    }
+
     fn with(flag: &str, path: &Path) -> Launch {
         Launch {
             flags: vec![flag.into(), path.into()],
