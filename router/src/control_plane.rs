@@ -39,10 +39,8 @@ impl ControlPlanes {
         };
         ControlPlanes {
             source: snapshot.map(|address| GrpcConfig {
-                control_plane: control_plane(address),
-                client: client.clone(),
-                profile: args.profile.clone(),
                 allow_empty: args.allow_empty,
+                ..GrpcConfig::new(control_plane(address), &client, &args.profile)
             }),
             report: report.map(|address| ReportConfig {
                 control_plane: control_plane(address),

@@ -208,8 +208,9 @@ impl Table {
             .is_none_or(|names| names.contains(name))
     }
 
-    /// The newest position taken.
-    pub(crate) fn position(&self) -> Option<&Position> {
+    /// The newest position taken; none after a reset.
+    pub(crate) fn position(&mut self) -> Option<&Position> {
+        self.obey_reset();
         self.held.position.as_ref()
     }
 

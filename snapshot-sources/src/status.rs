@@ -351,11 +351,11 @@ impl Followed {
         }
     }
 
-    /// The source was heard of, and there was nothing wrong with it where nothing was before.
+    /// The other end of the stream was heard of; it is as good as it was before.
     pub(crate) fn heard(&self, at: Timestamp) {
         let mut state = self.state();
         state.last_contact = state.last_contact.max(Some(at));
-        if !state.degraded {
+        if state.connected == Some(true) && !state.degraded {
             state.last_success = state.last_success.max(Some(at));
         }
     }

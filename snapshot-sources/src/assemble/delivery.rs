@@ -8,7 +8,7 @@ use routed_snapshot::snapshot::{DecodeError, check_version};
 use routed_snapshot::{Hash, Part, PartName, Position, Snapshot};
 
 use super::pack;
-use super::{AssembleError, Delivered, MAX_CHUNK_BYTES, MAX_SNAPSHOT_BYTES};
+use super::{AssembleError, Delivered, MAX_CHUNK_BYTES};
 use crate::wire;
 
 /// A delivery of which not all has come.
@@ -46,7 +46,11 @@ struct Current {
 
 impl Delivery {
     /// Reads the first chunk's head.
-    pub(super) fn begin(begin: Begin, held: Option<&Snapshot>) -> Result<Delivery, AssembleError> {
+    pub(super) fn begin(
+        begin: Begin,
+        held: Option<&Snapshot>,
+        limit: usize,
+    ) -> Result<Delivery, AssembleError> {
         let hash = read_hash(&begin.hash)?;
         let config_hash = read_hash(&begin.config_hash)?;
         check_version(begin.schema_version, &begin.requires)?;
@@ -62,7 +66,7 @@ impl Delivery {
         let staying = parts.values().map(|part| part.length() as u64);
         let coming = wanted.values().map(|part| part.length as u64);
         let bytes = staying.chain(coming).fold(0, u64::saturating_add);
-        let limit = MAX_SNAPSHOT_BYTES as u64;
+        let limit = limit as u64;
         if bytes > limit {
             return Err(AssembleError::TooLarge { bytes, limit });
         }

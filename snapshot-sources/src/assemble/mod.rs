@@ -9,8 +9,8 @@
 //! - **A delivery is applied to what the stream delivered**, not to what the router serves: a snapshot that was
 //!   verified here and then not admitted (older, or without an index) is still the base of the next one, and no
 //!   stream must be opened anew for it.
-//! - **Sizes are promised first and enforced.** A snapshot beyond [`MAX_SNAPSHOT_BYTES`] is refused by its first
-//!   chunk; a compressed part may become exactly as long as was promised and not a byte longer.
+//! - **Sizes are promised first and enforced.** A snapshot beyond the limit ([`MAX_SNAPSHOT_BYTES`]) is refused by its
+//!   first chunk; a compressed part may become exactly as long as was promised and not a byte longer.
 //! - **Parts are kept packed**, most of them as the very frame that arrived: 100,000 routes are some 3 MiB instead of
 //!   40 MiB of text.
 
@@ -120,15 +120,33 @@ pub struct Delivered {
 }
 
 /// Puts deliveries together. Holds the parts of the last one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Assembler {
+    /// Most bytes of all parts together.
+    limit: usize,
     held: Option<Snapshot>,
     open: Option<Delivery>,
     /// Number of the last delivery that came whole.
     delivered: u64,
 }
 
+impl Default for Assembler {
+    fn default() -> Assembler {
+        Assembler::with_limit(MAX_SNAPSHOT_BYTES)
+    }
+}
+
 impl Assembler {
+    /// One that takes so many bytes at most.
+    pub fn with_limit(limit: usize) -> Assembler {
+        Assembler {
+            limit,
+            held: None,
+            open: None,
+            delivered: 0,
+        }
+    }
+
     /// The hash of what is held, and its parts: what a request says.
     pub fn held(&self) -> (Option<Hash>, Vec<PartRef>) {
         let Some(held) = &self.held else {
@@ -150,7 +168,7 @@ impl Assembler {
 
     /// Lets go of the parts held.
     pub fn forget(&mut self) {
-        *self = Assembler::default();
+        *self = Assembler::with_limit(self.limit);
     }
 
     /// True in the middle of a delivery.
@@ -176,7 +194,7 @@ impl Assembler {
         }
         let mut open = match (open, chunk.begin) {
             (Some(open), None) => open,
-            (None, Some(begin)) => Delivery::begin(begin, self.held.as_ref())?,
+            (None, Some(begin)) => Delivery::begin(begin, self.held.as_ref(), self.limit)?,
             _ => return Err(AssembleError::Begin),
         };
         open.take(chunk.parts)?;

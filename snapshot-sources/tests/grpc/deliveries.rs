@@ -193,6 +193,32 @@ fn a_snapshot_above_the_limit_is_refused_and_the_old_one_serves() {
     broken(lie, "the limit is 536870912");
 }
 
+/// Row K6: in parts, as a document, and as a message beyond all limits.
+#[test]
+fn a_snapshot_above_a_set_limit_is_refused_in_every_form() {
+    for (script, bytes, why) in [
+        (Script::Honest, 3 << 20, "the limit is 2097152"),
+        (Script::Whole, 3 << 20, "the limit is 2097152"),
+        (Script::Whole, 7 << 20, "a message is larger than"),
+    ] {
+        let server = Server::start(&at("1", 1));
+        server.script(script);
+        let mut config = config(server.address());
+        config.limit_bytes = 2 << 20;
+        let running = Running::start(Source::Grpc(Box::new(config)));
+        running.until_serves(&at("1", 1));
+        server.set(&sized(bytes, 2));
+        let status = running.until(why, |status| status.refusals == 1);
+        assert!(status.refused.unwrap().reason.contains(why));
+        running.until("another try", |_| server.requests().len() >= 2);
+        let status = running.status();
+        assert!(running.serves(&at("1", 1)) && status.degraded);
+        assert_eq!(status.refusals, 1, "it counts once, however often it comes");
+        server.set(&at("3", 3));
+        running.until_serves(&at("3", 3));
+    }
+}
+
 #[test]
 fn a_delivery_cut_in_the_middle_is_asked_for_again() {
     let server = Server::start(&at("1", 1));
@@ -349,6 +375,16 @@ fn another_cluster_is_refused_until_the_position_is_reset() {
     assert!(running.serves(&at("1", 9)));
     running.live.status().reset_position();
     running.until_serves(&foreign);
+    let asked: Vec<bool> = server
+        .requests()
+        .iter()
+        .map(|request| request.position.is_some())
+        .collect();
+    assert_eq!(
+        asked,
+        [false, false],
+        "after the reset a router holds no position"
+    );
     assert_eq!(running.status().position, Some(position("d", 1)));
     server.set(&at("2", 10));
     running.until("the refusal of the first", |status| status.refusals == 2);

@@ -1,6 +1,6 @@
 //! The gRPC source against a real server that does as it is told: [`server`]. Reading order: [`deliveries`] (what may
 //! come), [`sizes`], [`dead`] (peers that are gone and don't say so), [`channels`] (TLS, Unix sockets, keys),
-//! [`reports`] (acknowledgements).
+//! [`reports`] (acknowledgements), [`switching`] (sources that follow one another).
 //!
 //! `ROUTED_FULL=1` asks for the full sizes.
 #![allow(
@@ -24,3 +24,4 @@ mod reports;
 mod rig;
 mod server;
 mod sizes;
+mod switching;

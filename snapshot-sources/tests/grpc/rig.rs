@@ -5,12 +5,8 @@ use routed_sources::{GrpcConfig, ReportConfig, Source};
 
 /// The configuration of a router with the usual settings.
 pub fn config(address: &str) -> GrpcConfig {
-    GrpcConfig {
-        control_plane: ControlPlane::new(address.parse().unwrap()),
-        client: "edge-1".to_owned(),
-        profile: "default/default".to_owned(),
-        allow_empty: false,
-    }
+    let control_plane = ControlPlane::new(address.parse().unwrap());
+    GrpcConfig::new(control_plane, "edge-1", "default/default")
 }
 
 /// A source with the usual settings.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use routed_proto::{Encoding, KeyRef, WatchRequest};
 
 use crate::admit::Refusal;
-use crate::assemble::{AssembleError, Assembler};
+use crate::assemble::{AssembleError, Assembler, MAX_SNAPSHOT_BYTES};
 use crate::backoff::Backoff;
 use crate::channel::{ConnectError, ControlPlane, explain};
 use crate::feed::Feed;
@@ -39,8 +39,27 @@ pub struct GrpcConfig {
     pub client: String,
     /// The RouterProfile that it runs, as `namespace/name`.
     pub profile: String,
+    /// Largest snapshot that is taken.
+    pub limit_bytes: usize,
     /// Whether a table without routes and without a newer position is taken.
     pub allow_empty: bool,
+}
+
+impl GrpcConfig {
+    /// The defaults for a control plane.
+    pub fn new(
+        control_plane: ControlPlane,
+        client: impl Into<String>,
+        profile: impl Into<String>,
+    ) -> GrpcConfig {
+        GrpcConfig {
+            control_plane,
+            client: client.into(),
+            profile: profile.into(),
+            limit_bytes: MAX_SNAPSHOT_BYTES,
+            allow_empty: false,
+        }
+    }
 }
 
 /// The source's state between streams.
@@ -88,10 +107,10 @@ pub(super) async fn follow(config: GrpcConfig, feed: Feed, keys: Keys) -> Infall
     let mut follower = Follower {
         applier: Applier::new(feed.clone(), keys.clone(), config.allow_empty),
         resets: feed.status().resets(),
+        assembler: Assembler::with_limit(config.limit_bytes),
         config,
         feed,
         keys,
-        assembler: Assembler::default(),
         incoming_keys: IncomingKeys::default(),
         up: None,
         behind: None,
@@ -101,10 +120,11 @@ pub(super) async fn follow(config: GrpcConfig, feed: Feed, keys: Keys) -> Infall
     loop {
         let end = follower.stream().await;
         let lived = follower.up.take().map(|up| up.elapsed());
-        follower.note(&end);
+        follower.feed.status().connect(false);
         while let Some(outcome) = follower.applier.outcome().await {
             follower.judge(outcome);
         }
+        follower.note(&end);
         if matches!(end, End::Reset) {
             continue;
         }
@@ -145,7 +165,6 @@ impl Follower {
     /// Says in the status why the stream ended.
     fn note(&mut self, end: &End) {
         let status = self.feed.status();
-        status.connect(false);
         match end {
             End::Connect(error) => status.fail_reaching(&format!("{}: {error}", self.place())),
             End::Call(call) => status.fail_reaching(&format!("{}: {}", self.place(), explain(call))),

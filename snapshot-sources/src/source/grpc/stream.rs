@@ -10,13 +10,13 @@ use tonic::transport::Channel;
 
 use super::apply::Offer;
 use super::{End, Follower};
-use crate::assemble::{AssembleError, MAX_SNAPSHOT_BYTES};
+use crate::assemble::{AssembleError, MAX_CHUNK_BYTES};
 use crate::channel::{Contact, moment};
 use crate::feed::Feed;
 use crate::keys::Keys;
 
-/// Largest message: a whole document, from a server that sends nothing else.
-const MAX_MESSAGE_BYTES: usize = MAX_SNAPSHOT_BYTES + (1 << 20);
+/// Room in a message for what is not parts.
+const MESSAGE_SLACK: usize = 1 << 20;
 
 /// How often the age of the last contact is written down.
 const TICK: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ impl Follower {
             Ok(connection) => connection,
             Err(error) => return End::Connect(error),
         };
-        let client = Client::new(connection.channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let client = Client::new(connection.channel).max_decoding_message_size(self.max_message());
         let request = self.request(connection.carries_keys.is_ok());
         let (feed, keys) = (self.feed.clone(), self.keys.clone());
         let end = tokio::select! {
@@ -66,7 +66,7 @@ impl Follower {
                     let taken = match message {
                         Ok(Some(chunk)) => self.take(chunk, carries_keys),
                         Ok(None) => return End::Closed,
-                        Err(status) => return ended(status),
+                        Err(status) => return self.ended(status),
                     };
                     if let Err(error) = taken {
                         return End::Refused(error);
@@ -142,6 +142,10 @@ impl Follower {
                     "a whole document came in the middle of something else",
                 ));
             }
+            if document.len() > self.config.limit_bytes {
+                let (bytes, limit) = (document.len() as u64, self.config.limit_bytes as u64);
+                return Err(AssembleError::TooLarge { bytes, limit });
+            }
             // Nothing is held that such a server could make use of.
             self.assembler.forget();
             self.applier.offer(Offer::Document(document));
@@ -151,6 +155,19 @@ impl Follower {
             self.applier.offer(Offer::Delivered(delivered));
         }
         Ok(())
+    }
+
+    /// The largest message: a chunk, or a whole document from a server that sends nothing else.
+    fn max_message(&self) -> usize {
+        self.config.limit_bytes.max(MAX_CHUNK_BYTES) + MESSAGE_SLACK
+    }
+
+    fn ended(&self, status: tonic::Status) -> End {
+        // This is how the client says that a message is larger than it takes.
+        if status.code() == Code::OutOfRange && status.message().contains("too large") {
+            return End::Refused(AssembleError::MessageTooLarge(self.max_message()));
+        }
+        End::Call(status)
     }
 
     /// Whether the position was reset since the last look, and something may be taken now that was not before.
@@ -172,12 +189,4 @@ async fn tick(feed: &Feed, keys: &Keys, contact: &Contact) -> Infallible {
         drop(caught_up.await);
         tokio::time::sleep(TICK).await;
     }
-}
-
-fn ended(status: tonic::Status) -> End {
-    // This is how the client says that a message is larger than it takes.
-    if status.code() == Code::OutOfRange && status.message().contains("too large") {
-        return End::Refused(AssembleError::MessageTooLarge(MAX_MESSAGE_BYTES));
-    }
-    End::Call(status)
 }
