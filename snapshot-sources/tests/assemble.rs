@@ -125,6 +125,11 @@ fn a_snapshot_arrives_whole_with_and_without_compression() {
         assert_eq!(delivered.snapshot.hash(), sent.hash());
         assert_eq!(delivered.snapshot.position(), sent.position());
         assert_eq!(delivered.snapshot.encode(), sent.encode());
+        let is_packed = |part: &Arc<Part>| matches!(part.bytes(), std::borrow::Cow::Owned(_));
+        assert!(
+            delivered.snapshot.parts().values().all(is_packed),
+            "no text is kept"
+        );
         assert_eq!(
             Index::build(&delivered.snapshot, None).unwrap().hash(),
             sent.hash()

@@ -3,6 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod admin;
+/// The control plane of the sources' own tests.
+#[path = "../../../snapshot-sources/tests/grpc/server.rs"]
+#[allow(dead_code, unreachable_pub, reason = "these tests use their share of it")]
+mod control_plane;
+mod grpc;
 mod listeners;
 mod support;
 
@@ -82,35 +87,6 @@ fn unusable_flags_end_with_2() {
         Some(2)
     );
     assert_eq!(Router::start(&["--no-such-flag"]).exit_code(), Some(2));
-}
-
-#[test]
-fn a_control_plane_that_is_not_there_is_told_and_waited_for() {
-    let flags = [
-        "--snapshot-addr=http://127.0.0.1:1",
-        "--resources=/nowhere",
-        "--client-name=edge-7",
-    ];
-    let router = Router::start(&flags);
-    let snapshot = eventually("the failed tries", || {
-        let snapshot: serde_json::Value = serde_json::from_str(&router.admin("/snapshot").1).ok()?;
-        let (error, told) = (&snapshot["lastError"]["message"], &snapshot["report"]);
-        let failed = |text: &serde_json::Value| text.as_str().is_some_and(|text| text.contains("refused"));
-        (failed(error) && failed(&told["lastError"])).then_some(snapshot)
-    });
-    assert_eq!(snapshot["report"]["place"], "http://127.0.0.1:1");
-    assert_eq!(
-        (&snapshot["source"], &snapshot["connected"]),
-        (&"grpc".into(), &false.into())
-    );
-    assert!(snapshot["degraded"].as_bool().unwrap());
-    let (status, body) = router.admin("/readyz");
-    assert_eq!((status, body.contains("no snapshot yet")), (503, true), "{body}");
-    let (_, metrics) = router.admin("/metrics");
-    assert!(metrics.contains("\nrouted_source_connected 0\n"), "{metrics}");
-    assert!(metrics.contains("\nrouted_report_connected 0\n"), "{metrics}");
-    let (_, config) = router.admin("/config");
-    assert!(config.contains("\"clientName\":\"edge-7\""), "{config}");
 }
 
 #[test]
