@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use routed_snapshot::request::typed;
 
 /// Validates, compiles and explains routed configuration.
 #[derive(Debug, Parser)]
@@ -80,7 +81,7 @@ pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) table: Table,
 
-    /// The listener the request arrives at, as namespace/profile/listener; needed where several would do
+    /// The listener the request arrives at, by its name or as namespace/profile/listener; needed where several would do
     #[arg(long)]
     pub(crate) listener: Option<String>,
 
@@ -88,8 +89,8 @@ pub(crate) struct Explain {
     #[arg(long, default_value = "GET")]
     pub(crate) method: String,
 
-    /// A header line of the request; may be repeated
-    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
+    /// A header line of the request; may be repeated. A Host is sent instead of the URL's
+    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = typed::header)]
     pub(crate) headers: Vec<(String, String)>,
 
     /// The number that chooses among weighted backends
@@ -143,15 +144,6 @@ pub(crate) enum Format {
     Json,
 }
 
-/// `name:value` as the router would hand it to a decision: name lower-case, no blanks around the value.
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("there is no `:`")?;
-    let name = http::HeaderName::from_bytes(name.trim().as_bytes()).map_err(|error| error.to_string())?;
-    let value = value.trim_matches([' ', '\t']);
-    http::HeaderValue::from_bytes(value.as_bytes()).map_err(|error| error.to_string())?;
-    Ok((name.as_str().to_owned(), value.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -161,16 +153,5 @@ mod tests {
     #[test]
     fn the_command_line_is_well_defined() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn a_header_is_trimmed_and_lower_cased() {
-        assert_eq!(
-            header("X-Plan:  gold "),
-            Ok(("x-plan".to_owned(), "gold".to_owned()))
-        );
-        assert!(header("no colon").is_err());
-        assert!(header("bad name: x").is_err());
-        assert!(header("x: line\nbreak").is_err());
     }
 }

@@ -77,3 +77,70 @@ fn the_definitions_shipped_are_the_ones_printed() {
         "write deploy/crds.yaml anew: routedctl crds > deploy/crds.yaml"
     );
 }
+
+/// The table that the running router is held to as well (`router/tests/e2e/explained.rs`).
+#[test]
+fn odd_requests_are_explained_as_a_router_answers_them() {
+    let tests = format!("{MANIFEST}/../snapshot/tests");
+    let routes = fs::read_to_string(format!("{tests}/odd_requests.yaml")).unwrap();
+    let table = fs::read_to_string(format!("{tests}/odd_requests.txt")).unwrap();
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    let lines = lines.map(|line| line.split('\t').collect::<Vec<_>>());
+    let lines = lines.collect::<Vec<_>>();
+    assert!(lines.len() > 90, "{}", lines.len());
+    for (settings, normalization) in [
+        ("keep", "{}"),
+        ("merge", "{mergeSlashes: true}"),
+        ("decode", "{escapedSlashes: Decode}"),
+        ("reject", "{escapedSlashes: Reject}"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = format!(
+            "apiVersion: routed.io/v1\nkind: RouterProfile\nmetadata: {{name: default}}\nspec:\n  \
+             normalization: {normalization}\n  \
+             limits: {{targetBytes: 200, headerBytes: 1000, bodyBytes: 1000}}\n  \
+             listeners: [{{name: http, port: 80, protocol: HTTP}}]\n"
+        );
+        let resources = folder.path().join("all.yaml");
+        fs::write(resources, format!("{profile}---\n{routes}")).unwrap();
+        let compile = ["compile", "all.yaml", "-o", "out.json"];
+        assert!(routedctl(folder.path(), &compile).status.success());
+        for line in lines.iter().filter(|line| line[0] == settings) {
+            let [_, method, host, target, more, expected, path] = line[..] else {
+                panic!("{line:?}");
+            };
+            let host = format!("host:{host}");
+            let mut arguments = vec!["explain", "--snapshot", "out.json", "--output", "json"];
+            arguments.extend(["--method", method, "--header", &host]);
+            if more != "-" {
+                arguments.extend(["--header", more]);
+            }
+            let url = format!("http://edge.example{target}");
+            arguments.push(&url);
+            let done = routedctl(folder.path(), &arguments);
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{line:?}: {said}");
+            let explanation: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+            let outcome = &explanation["outcome"];
+            let who = match outcome["rule"].as_str() {
+                Some(rule) => rule.split('/').nth(2).unwrap().to_owned(),
+                None => outcome["status"].to_string(),
+            };
+            assert_eq!(who, expected, "{line:?}: {explanation}");
+            if outcome["type"] == "Refused" {
+                assert!(outcome["message"].is_string(), "{explanation}");
+            } else {
+                assert_eq!(explanation["path"], path, "{line:?}");
+            }
+            assert_eq!(
+                said.contains("is taken as"),
+                path != "-" && path != path_of(target),
+                "{said}"
+            );
+        }
+    }
+}
+
+fn path_of(target: &str) -> &str {
+    target.split('?').next().unwrap()
+}

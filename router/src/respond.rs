@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
+use routed_snapshot::request::Refusal;
 
 use crate::http::Body;
 
@@ -13,18 +14,8 @@ pub enum Error {
     NotReady,
     /// The table no longer has the listener that accepted the connection.
     ListenerGone,
-    /// The head is refused; the phrase says why.
-    BadRequest(&'static str),
-    /// The target is longer than the profile allows.
-    TargetTooLong,
-    /// The header section is larger than the profile allows.
-    HeadTooLarge,
-    /// The body is larger than the profile allows.
-    BodyTooLarge,
-    /// CONNECT or TRACE.
-    Method,
-    /// A version of HTTP that is not spoken here.
-    Version,
+    /// The head, or the body, is refused.
+    Refused(Refusal),
     /// No route.
     NoRoute,
     /// The rule is in error.
@@ -54,18 +45,19 @@ pub enum Error {
     Internal,
 }
 
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Refused(refusal)
+    }
+}
+
 impl Error {
     /// The status, the reason in log and metrics, and the sentence in the body.
     fn describe(&self) -> (u16, &str, &str) {
         match self {
             Error::NotReady => (503, "NotReady", "no routes have been loaded yet"),
             Error::ListenerGone => (503, "ListenerGone", "the listener has changed; connect again"),
-            Error::BadRequest(why) => (400, "BadRequest", why),
-            Error::TargetTooLong => (414, "TargetTooLong", "the request target is too long"),
-            Error::HeadTooLarge => (431, "HeadTooLarge", "the request header is too large"),
-            Error::BodyTooLarge => (413, "BodyTooLarge", "the request body is too large"),
-            Error::Method => (405, "Method", "the method is not supported"),
-            Error::Version => (505, "Version", "the HTTP version is not supported"),
+            Error::Refused(refusal) => refusal.describe(),
             Error::NoRoute => (404, "NoRoute", "no route"),
             Error::Rule { status, reason } => (*status, reason, "the route is not usable"),
             Error::NoEndpoints => (503, "NoEndpoints", "no endpoint is available"),
@@ -94,11 +86,11 @@ impl Error {
     pub fn response(&self) -> Response<Body> {
         let (status, _, sentence) = self.describe();
         let mut headers = HeaderMap::new();
-        if *self == Error::Method {
+        if *self == Error::Refused(Refusal::Method) {
             let allowed = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
             headers.insert(http::header::ALLOW, allowed);
         }
-        if matches!(self, Error::BodyTooLarge | Error::ListenerGone) {
+        if matches!(self, Error::Refused(Refusal::BodyTooLarge) | Error::ListenerGone) {
             // The rest of the body is not read, or the listener is gone: the connection can't be used again.
             headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }

@@ -8,8 +8,10 @@ use serde::Serialize;
 use crate::decision::{Decision, Outcome, Recorder, TableState, decide_recorded, share};
 use crate::facts::{Availability, Facts};
 use crate::index::{HostTable, Index, RouteTable, RuleAction, RuleEntry};
+use crate::ir::Profile;
 use crate::matching::path::PathCondition;
 use crate::matching::{Difference, Match};
+use crate::request::{Refusal, Typed};
 
 /// Most candidates that are listed. The one taken is listed wherever it stands.
 pub const MAX_CANDIDATES: usize = 1_000;
@@ -22,9 +24,9 @@ pub struct Explanation {
     pub snapshot: String,
     /// The listener, `namespace/profile/listener`; empty where the index has none of that number.
     pub listener: String,
-    /// The request's host.
+    /// The request's host in the form it is matched in.
     pub host: String,
-    /// The request's path.
+    /// The request's path in the form it is matched and forwarded in.
     pub path: String,
     /// Every match that the request's host leads to, in order of precedence.
     pub candidates: Vec<Candidate>,
@@ -55,7 +57,8 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedOutcome {
-    /// `Forward`, `Redirect`, `RedirectToHttps`, `DirectResponse`, `Fail` or `NotFound`.
+    /// `Forward`, `Redirect`, `RedirectToHttps`, `DirectResponse`, `Fail`, `NotFound`, or `Refused` where the request
+    /// is answered before it is decided.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The rule, where one was met.
@@ -79,6 +82,9 @@ pub struct ExplainedOutcome {
     /// Why the router itself answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The same for people, where the request is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<&'static str>,
 }
 
 /// A share of a rule's traffic.
@@ -117,6 +123,75 @@ pub fn explain(index: &Index, facts: &Facts<'_>, draw: u64, availability: &Avail
         candidates: record.candidates,
         more_candidates: record.more,
         outcome: explain_outcome(index, &decision, draw, availability),
+    }
+}
+
+/// Explains a request as it was typed, on a listener by its full name: it is accepted or refused as the listener's
+/// profile says, then decided.
+pub fn explain_typed(
+    index: &Index,
+    listener: &str,
+    typed: &Typed,
+    draw: u64,
+    availability: &Availability<'_>,
+) -> Explanation {
+    let unmatched = |host: String, path: String, outcome: ExplainedOutcome| Explanation {
+        snapshot: index.hash().to_string(),
+        listener: listener.to_owned(),
+        host,
+        path,
+        candidates: Vec::new(),
+        more_candidates: 0,
+        outcome,
+    };
+    let built_in;
+    let profile = match listener
+        .rsplit_once('/')
+        .and_then(|(name, _)| index.profile(name))
+    {
+        Some(profile) => profile,
+        None => {
+            built_in = Profile::built_in();
+            &built_in
+        }
+    };
+    let target = match typed.accepted(profile) {
+        Ok(target) => target,
+        Err(refusal) => return unmatched(typed.authority.clone(), typed.path.clone(), refused(refusal)),
+    };
+    let Some(id) = index.listener(listener) else {
+        return unmatched(target.host.name, target.path, not_found());
+    };
+    let lines = typed.lines();
+    let facts = Facts {
+        listener: id,
+        https: typed.https,
+        method: &typed.method,
+        host: &target.host.name,
+        path: &target.path,
+        query: target.query.as_deref(),
+        headers: &lines,
+    };
+    explain(index, &facts, draw, availability)
+}
+
+fn refused(refusal: Refusal) -> ExplainedOutcome {
+    let (status, reason, message) = refusal.describe();
+    ExplainedOutcome {
+        kind: "Refused",
+        status: Some(status),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        ..ExplainedOutcome::default()
+    }
+}
+
+fn not_found() -> ExplainedOutcome {
+    ExplainedOutcome {
+        kind: "NotFound",
+        status: Some(404),
+        reason: Some("NoRoute".to_owned()),
+        ..ExplainedOutcome::default()
     }
 }
 
@@ -213,11 +288,7 @@ fn explain_outcome(
             explained.reason = Some(reason.to_owned());
             "Fail"
         }
-        Outcome::NotFound => {
-            explained.status = Some(404);
-            explained.reason = Some("NoRoute".to_owned());
-            "NotFound"
-        }
+        Outcome::NotFound => return not_found(),
     };
     explained
 }

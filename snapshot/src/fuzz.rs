@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ir::{
-    Action, FieldMatch, HttpMatch, HttpTable, PathMatch, RoutesPart, Rule, Target, ValueMatch,
-    WeightedBackend,
+    Action, EscapedSlashes, FieldMatch, HttpMatch, HttpTable, Normalization, PathMatch, RoutesPart, Rule,
+    Target, ValueMatch, WeightedBackend,
 };
+use crate::request::path::normalize;
 use crate::snapshot::{PartContent, bucket_of};
 use crate::{Availability, Facts, Header, Index, Part, PartName, Snapshot, decide, explain};
 
@@ -50,6 +51,31 @@ pub fn request(input: &[u8]) {
         return;
     };
     build_and_decide(&snapshot, host, path, Some(query), &headers);
+}
+
+/// The one form of a path stays as it is, and holds no dot segment.
+pub fn path(raw: &str) {
+    for escaped_slashes in [
+        EscapedSlashes::Keep,
+        EscapedSlashes::Reject,
+        EscapedSlashes::Decode,
+    ] {
+        for merge_slashes in [false, true] {
+            let rules = Normalization {
+                merge_slashes,
+                escaped_slashes,
+            };
+            let Ok(once) = normalize(raw, &rules) else {
+                continue;
+            };
+            assert!(once.starts_with('/'), "{raw:?} became {once:?}");
+            assert!(
+                once.split('/').all(|segment| segment != "." && segment != ".."),
+                "{raw:?} became {once:?}"
+            );
+            assert_eq!(normalize(&once, &rules).as_deref(), Ok(&*once), "{raw:?}");
+        }
+    }
 }
 
 fn match_of(line: &str) -> HttpMatch {
@@ -172,6 +198,24 @@ mod tests {
             state = state.wrapping_add(input.len() as u64 + 1);
             request(&input);
             document(&input);
+        }
+    }
+
+    /// What the fuzzer looks for, over every short sequence of the pieces that matter.
+    #[test]
+    fn every_short_spelling_of_a_path_has_one_form() {
+        const PIECES: [&str; 12] = [
+            "/", ".", "..", "%2e", "%2F", "%5c", "%25", "2f", "a", ";", "%", "\u{e9}",
+        ];
+        for length in 0..=5u32 {
+            for mut number in 0..PIECES.len().pow(length) {
+                let mut raw = String::from("/");
+                for _ in 0..length {
+                    raw.push_str(PIECES[number % PIECES.len()]);
+                    number /= PIECES.len();
+                }
+                path(&raw);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - [`snapshot`]: parts (`part`), their hashes, and the whole as one JSON document; `canonical`: how it is written.
 //! - [`index`]: the lookup tables a router builds from a snapshot before it publishes it.
 //! - `matching`: the conditions of a match, one file per kind.
+//! - [`request`]: what a client wrote, brought to the one form that is decided on, or refused.
 //! - [`facts`]: what is known of a request when it is decided.
 //! - [`decision`]: what a decision says, and [`decision::decide`], the pure function that makes it.
 //! - [`mod@explain`]: the same code with a recorder: each candidate and the reason it lost.
@@ -33,10 +34,11 @@ pub mod index;
 pub mod ir;
 mod matching;
 mod part;
+pub mod request;
 pub mod snapshot;
 
 pub use decision::{Decision, Outcome, decide};
-pub use explain::explain;
+pub use explain::{explain, explain_typed};
 pub use facts::{Availability, Facts, Header};
 pub use index::Index;
 pub use snapshot::{Hash, Part, PartName, Position, Snapshot};

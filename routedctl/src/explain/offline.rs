@@ -1,88 +1,59 @@
 //! An explanation on a snapshot at hand. Every backend counts as available: its endpoints are asked of nobody.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
-use routed_snapshot::ir::ListenerProtocol;
-use routed_snapshot::{Availability, Facts, Header, Index, Snapshot};
+use anyhow::{Context, Result, bail};
+use routed_snapshot::ir::Profile;
+use routed_snapshot::request::Typed;
+use routed_snapshot::{Availability, Index, Snapshot, explain_typed};
 use serde_json::Value;
 
-use super::request::Request;
+use crate::args::Explain;
 use crate::input;
 use crate::validate::Findings;
 
 /// On a snapshot file.
-pub(crate) fn on_snapshot(file: &Path, request: &Request) -> Result<Value> {
+pub(crate) fn on_snapshot(file: &Path, typed: &Typed, options: &Explain) -> Result<Value> {
     let document = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let snapshot = Snapshot::decode(&document).with_context(|| format!("{}", file.display()))?;
-    on(&snapshot, request)
+    on(&snapshot, typed, options)
 }
 
 /// On resources. What is wrong with them is shown on stderr: it is often the reason asked for.
-pub(crate) fn on_resources(path: &Path, request: &Request) -> Result<Value> {
+pub(crate) fn on_resources(path: &Path, typed: &Typed, options: &Explain) -> Result<Value> {
     let input = input::read(&[path.to_owned()]);
     if let [first, ..] = input.unusable.as_slice() {
         bail!("{}: {}", first.file, first.message);
     }
     let findings = Findings::of(&input);
     findings.show(&input);
-    on(&findings.report.snapshot, request)
+    on(&findings.report.snapshot, typed, options)
 }
 
-fn on(snapshot: &Snapshot, request: &Request) -> Result<Value> {
+fn on(snapshot: &Snapshot, typed: &Typed, options: &Explain) -> Result<Value> {
     let index = Index::build(snapshot, None)?;
-    let listener = listener(snapshot, request)?;
-    let listener = index
-        .listener(&listener)
-        .with_context(|| format!("there is no listener `{listener}`"))?;
-    let headers = request.headers.iter().map(|(name, value)| Header {
-        name,
-        value: value.as_bytes(),
+    let profiles = profiles(snapshot, options.listener.as_deref());
+    let listeners = profiles.iter().flat_map(|(name, profile)| {
+        let own = profile.listeners.iter();
+        own.map(move |(listener, settings)| (format!("{name}/{listener}"), settings))
     });
-    let headers = headers.collect::<Vec<_>>();
-    let facts = Facts {
-        listener,
-        https: request.https,
-        method: &request.method,
-        host: &request.host,
-        path: &request.path,
-        query: request.query.as_deref(),
-        headers: &headers,
-    };
-    let explanation = routed_snapshot::explain(&index, &facts, request.draw, &Availability::default());
+    let listener = typed.listener(listeners, options.listener.as_deref())?;
+    let explanation = explain_typed(&index, &listener, typed, options.draw, &Availability::default());
     Ok(serde_json::to_value(explanation)?)
 }
 
-/// The listener named; else the only one that speaks the URL's scheme, on the URL's port where it has one. Guessing
-/// among several would explain a decision that nobody asked about.
-fn listener(snapshot: &Snapshot, request: &Request) -> Result<String> {
-    if let Some(name) = &request.listener {
-        return Ok(name.clone());
+/// The snapshot's profiles, and the built-in one where a router would run it: as `default/default`, or as the profile of
+/// the listener that was named.
+fn profiles(snapshot: &Snapshot, listener: Option<&str>) -> BTreeMap<String, Profile> {
+    let part = snapshot.profiles();
+    let mut profiles = part.map(|part| part.profiles.clone()).unwrap_or_default();
+    let named = listener.and_then(|listener| listener.rsplit_once('/'));
+    let named = named
+        .map(|(profile, _)| profile)
+        .filter(|profile| profile.contains('/'));
+    for name in ["default/default"].into_iter().chain(named) {
+        profiles.entry(name.to_owned()).or_insert_with(Profile::built_in);
     }
-    let wanted = match request.https {
-        true => ListenerProtocol::Https,
-        false => ListenerProtocol::Http,
-    };
-    let profiles = snapshot.profiles().into_iter().flat_map(|part| &part.profiles);
-    let listeners = profiles.flat_map(|(profile, content)| {
-        let of_profile = content.listeners.iter();
-        of_profile.map(move |(name, listener)| (format!("{profile}/{name}"), listener))
-    });
-    let fitting = listeners.filter(|(_, listener)| {
-        listener.protocol == wanted && request.port.is_none_or(|port| port == listener.port)
-    });
-    let mut names = fitting.map(|(name, _)| name).collect::<Vec<_>>();
-    ensure!(
-        names.len() <= 1,
-        "several listeners would do, name one by --listener: {}",
-        names.join(", ")
-    );
-    names.pop().with_context(|| {
-        let scheme = if request.https { "https" } else { "http" };
-        let port = request
-            .port
-            .map(|port| format!(" on port {port}"))
-            .unwrap_or_default();
-        format!("no listener speaks {scheme}{port}; name one by --listener")
-    })
+    profiles
 }

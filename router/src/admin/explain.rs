@@ -1,14 +1,13 @@
 //! `/explain?url=…&method=…&header=name:value&listener=…&draw=…`: what the table in service would do, and why.
 //!
-//! The request is brought to its form by the data plane's own functions and decided by the same code; nothing is sent
-//! anywhere.
+//! The request is accepted or refused, and decided, by the data plane's own functions; nothing is sent anywhere.
 
-use http::{StatusCode, Uri};
+use http::StatusCode;
 use routed_snapshot::explain::Explanation;
-use routed_snapshot::{Availability, Facts, Header, Index, ir};
+use routed_snapshot::request::{Typed, typed};
+use routed_snapshot::{Availability, explain_typed, ir};
 
 use super::Admin;
-use crate::parse;
 
 /// What was asked.
 #[derive(Debug, Default)]
@@ -30,81 +29,36 @@ pub(super) fn explain(admin: &Admin, query: &str) -> Result<Explanation, Refused
         .live
         .load_full()
         .ok_or((StatusCode::SERVICE_UNAVAILABLE, "no snapshot yet".to_owned()))?;
-    let uri: Uri = question
+    let url = question
         .url
         .as_deref()
-        .ok_or_else(|| bad("url is needed, for instance url=http://shop.example.com/cart"))?
-        .parse()
-        .map_err(|_| bad("url can't be parsed"))?;
-    let authority = uri
-        .authority()
-        .ok_or_else(|| bad("url needs a scheme and a host"))?;
-    let host = parse::host::parse(authority.as_str().as_bytes()).ok_or_else(|| bad("bad host"))?;
-    let https = uri.scheme_str() == Some("https");
-    let profile = index
-        .profile(&admin.shared.profile)
-        .cloned()
-        .unwrap_or_else(ir::Profile::built_in);
-    let path = parse::path::normalize(uri.path(), &profile.normalization)
-        .map_err(|why| bad(&format!("the data plane would answer 400: {why}")))?;
-    let listener = listener(admin, &index, &profile, question.listener.as_deref(), https)?;
+        .ok_or_else(|| bad("url is needed, for instance url=http://shop.example.com/cart"))?;
+    let method = question.method.as_deref().unwrap_or("GET");
+    let typed = Typed::new(method, url, question.headers).map_err(|why| bad(&why.to_string()))?;
     let draw = match &question.draw {
         Some(draw) => draw.parse().map_err(|_| bad("draw is a number"))?,
         None => 0,
     };
-    let headers: Vec<Header<'_>> = question
-        .headers
-        .iter()
-        .map(|(name, value)| Header {
-            name,
-            value: value.as_bytes(),
-        })
-        .collect();
-    let facts = Facts {
-        listener,
-        https,
-        method: question.method.as_deref().unwrap_or("GET"),
-        host: &host.name,
-        path: &path,
-        query: uri.query(),
-        headers: &headers,
+    let name = &admin.shared.profile;
+    let built_in;
+    let profile = match index.profile(name) {
+        Some(profile) => profile,
+        None => {
+            built_in = ir::Profile::built_in();
+            &built_in
+        }
     };
-    Ok(routed_snapshot::explain(
+    let own = profile.listeners.iter();
+    let own = own.map(|(listener, settings)| (format!("{name}/{listener}"), settings));
+    let listener = typed
+        .listener(own, question.listener.as_deref())
+        .map_err(|why| bad(&why.to_string()))?;
+    Ok(explain_typed(
         &index,
-        &facts,
+        &listener,
+        &typed,
         draw,
         &Availability::default(),
-    ))
-}
-
-/// The listener asked for by its own name or its full one; else the first that speaks the URL's scheme.
-fn listener(
-    admin: &Admin,
-    index: &Index,
-    profile: &ir::Profile,
-    asked: Option<&str>,
-    https: bool,
-) -> Result<routed_snapshot::index::ListenerId, Refused> {
-    let own = match asked {
-        Some(name) => name
-            .strip_prefix(&format!("{}/", admin.shared.profile))
-            .unwrap_or(name),
-        None => profile
-            .listeners
-            .iter()
-            .find(|(_, listener)| (listener.protocol == ir::ListenerProtocol::Https) == https)
-            .map(|(name, _)| name.as_str())
-            .ok_or_else(|| {
-                bad("no listener of the profile speaks the url's scheme; name one by listener=")
-            })?,
-    };
-    if !profile.listeners.contains_key(own) {
-        return Err(bad("the profile has no such listener"));
-    }
-    let full = format!("{}/{own}", admin.shared.profile);
-    index.listener(&full).ok_or((
-        StatusCode::NOT_FOUND,
-        format!("the table has no routes on listener {full}"),
     ))
 }
 
@@ -120,10 +74,8 @@ impl Question {
                 "listener" => question.listener = Some(value),
                 "draw" => question.draw = Some(value),
                 "header" => {
-                    let (name, value) = value.split_once(':').ok_or_else(|| bad("header is name:value"))?;
-                    question
-                        .headers
-                        .push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+                    let line = typed::header(&value).map_err(|why| bad(&why.to_string()))?;
+                    question.headers.push(line);
                 }
                 _ => {
                     return Err(bad(

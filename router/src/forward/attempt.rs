@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::header::{HOST, HeaderValue};
 use http::{Method, Request, Response, Version};
 use routed_snapshot::index::BackendEntry;
+use routed_snapshot::request::Refusal;
 use tokio::time::timeout;
 
 use super::plan::Route;
@@ -45,7 +46,7 @@ impl Try<'_> {
         // Where the client's own body was the cause, that is what it is told.
         let received = &self.record.received;
         match result {
-            Err(_) if received.too_large.get() => Err(Error::BodyTooLarge),
+            Err(_) if received.too_large.get() => Err(Refusal::BodyTooLarge.into()),
             Err(Error::UpstreamReset) if received.broken.get() => Err(Error::ClientBody),
             result => result,
         }

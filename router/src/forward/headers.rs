@@ -207,6 +207,19 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
+/// Makes Host the one authority of the request, wherever the client wrote it: a condition on Host then holds alike for
+/// every version of HTTP and form of target.
+pub fn set_host(headers: &mut HeaderMap, authority: &str) {
+    let name = http::header::HOST;
+    let written = headers.get(&name).map(HeaderValue::as_bytes);
+    if authority.is_empty() || written == Some(authority.as_bytes()) {
+        return;
+    }
+    if let Ok(value) = HeaderValue::from_str(authority) {
+        headers.insert(name, value);
+    }
+}
+
 /// Whether a request asks for a WebSocket, the one switch of protocols that is passed on.
 pub fn wants_websocket(headers: &HeaderMap) -> bool {
     let named = headers.get(UPGRADE).is_some_and(|value| {
@@ -374,6 +387,18 @@ mod tests {
         ]);
         join_cookies(&mut lines);
         assert_eq!(lines, headers(&[("cookie", "a=1; b=2; c=3; d"), ("x", "y")]));
+    }
+
+    #[test]
+    fn host_is_the_one_authority() {
+        for before in [vec![], vec![("host", "b")], vec![("host", "a")]] {
+            let mut lines = headers(&before);
+            set_host(&mut lines, "a");
+            assert_eq!(lines, headers(&[("host", "a")]));
+        }
+        let mut lines = headers(&[]);
+        set_host(&mut lines, "");
+        assert!(lines.is_empty());
     }
 
     #[test]

@@ -10,13 +10,15 @@ use http::{HeaderMap, Response, Version, request};
 use routed_snapshot::decision::Matched;
 use routed_snapshot::index::{BackendEntry, ListenerId, RuleExtras, WeightedTarget};
 use routed_snapshot::ir::{self, Profile};
+use routed_snapshot::request::Refusal;
+use routed_snapshot::request::head::Target;
 use routed_snapshot::{Availability, Decision, Facts, Index, decide};
 
 use super::{Exchange, headers};
 use crate::filter::redirect::{self, Asked};
 use crate::filter::{cors, rewrite};
 use crate::http::{Body, Head, HeadEdits, head};
-use crate::parse::head::{Target, check};
+use crate::parse::head::check;
 use crate::record::Record;
 use crate::respond::{Error, answer};
 
@@ -138,6 +140,7 @@ impl Planner<'_> {
         if parts.version == Version::HTTP_2 {
             headers::join_cookies(&mut parts.headers);
         }
+        headers::set_host(&mut parts.headers, &target.authority);
         record.host.clone_from(&target.host.name);
         record.path.clone_from(&target.path);
         let connection = &self.exchange.connection;
@@ -369,7 +372,7 @@ fn located(
     location: Option<String>,
     edits: impl FnOnce(&mut HeaderMap),
 ) -> Result<Outcome, Error> {
-    let location = location.ok_or(Error::BadRequest("a redirect needs a host"))?;
+    let location = location.ok_or(Refusal::BadRequest("a redirect needs a host"))?;
     let mut headers = HeaderMap::new();
     edits(&mut headers);
     headers.insert(

@@ -2,34 +2,9 @@
 
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri, Version};
-use routed_snapshot::ir::{EscapedSlashes, Limits, Normalization};
+use routed_snapshot::ir::{Limits, Normalization};
 
-use super::{head, path};
-
-/// The one form of a path stays as it is, and holds no dot segment.
-pub fn path(raw: &str) {
-    for escaped_slashes in [
-        EscapedSlashes::Keep,
-        EscapedSlashes::Reject,
-        EscapedSlashes::Decode,
-    ] {
-        for merge_slashes in [false, true] {
-            let rules = Normalization {
-                merge_slashes,
-                escaped_slashes,
-            };
-            let Ok(once) = path::normalize(raw, &rules) else {
-                continue;
-            };
-            assert!(once.starts_with('/'), "{raw:?} became {once:?}");
-            assert!(
-                once.split('/').all(|segment| segment != "." && segment != ".."),
-                "{raw:?} became {once:?}"
-            );
-            assert_eq!(path::normalize(&once, &rules).as_deref(), Ok(&*once), "{raw:?}");
-        }
-    }
-}
+use super::head::check;
 
 /// A head of lines (method, target, fields) is accepted with a clean host and path, or refused.
 pub fn head(input: &[u8]) {
@@ -51,7 +26,7 @@ pub fn head(input: &[u8]) {
     }
     for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
         let (limits, rules) = (Limits::default(), Normalization::default());
-        if let Ok(target) = head::check(&method, &uri, version, &headers, &limits, &rules) {
+        if let Ok(target) = check(&method, &uri, version, &headers, &limits, &rules) {
             let name = &target.host.name;
             assert!(
                 name.is_ascii() && !name.contains(['/', '@', ',', ' ']),
@@ -93,24 +68,6 @@ mod tests {
                     head(format!("{method}\n/{one}\nHost:{other}").as_bytes());
                     head(format!("{method}\nhttp://{one}\nHost:{one}").as_bytes());
                 }
-            }
-        }
-    }
-
-    /// What the fuzzer looks for, over every short sequence of the pieces that matter.
-    #[test]
-    fn every_short_spelling_of_a_path_has_one_form() {
-        const PIECES: [&str; 12] = [
-            "/", ".", "..", "%2e", "%2F", "%5c", "%25", "2f", "a", ";", "%", "\u{e9}",
-        ];
-        for length in 0..=5u32 {
-            for mut number in 0..PIECES.len().pow(length) {
-                let mut raw = String::from("/");
-                for _ in 0..length {
-                    raw.push_str(PIECES[number % PIECES.len()]);
-                    number /= PIECES.len();
-                }
-                path(&raw);
             }
         }
     }

@@ -1,11 +1,7 @@
-//! What a client wrote, brought to the one form that is matched and forwarded, or refused.
+//! Between the codec and the rules about what a client wrote, which are [`routed_snapshot::request`]'s.
 //!
-//! - [`path`]: the path (RFC 3986 §5.2.4 and §6.2.2).
-//! - [`host`]: the authority.
-//! - [`head`]: the rules about a request head as a whole.
+//! - [`head`]: a head in the codec's types, accepted or refused.
 //! - [`fuzz`]: properties for the fuzz targets.
 
 pub mod fuzz;
 pub mod head;
-pub mod host;
-pub mod path;

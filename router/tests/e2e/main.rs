@@ -2,9 +2,9 @@
 //!
 //! Each test is named after the behaviour it holds; the doc comment gives the case (`C..`) or the row of the list of
 //! attacks (`E..`, `H..`, `J..`) that it answers. Reading order: [`routing`], [`hosts`], [`headers`] (what one request
-//! does), [`faults`] (objects in error), [`reloads`] and [`files`] (how tables arrive), [`grpc`] (and
-//! how they come from a control plane), [`labels`] and [`agreement`] (what the router says), [`swaps`], [`restart`] and [`clients`] (the whole under load, after a crash, with
-//! programs that others wrote).
+//! does), [`faults`] (objects in error), [`reloads`], [`files`] and [`grpc`] (how tables arrive), [`labels`],
+//! [`agreement`] and [`explained`] (what the router says), [`swaps`], [`restart`] and [`clients`] (the whole under load,
+//! after a crash, with programs that others wrote).
 //!
 //! `ROUTED_FULL=1` asks for the full sizes; `ROUTED_SWAPS`, `ROUTED_SKIPS` and `ROUTED_PYTHON` are explained where
 //! they are read.
@@ -23,6 +23,7 @@ mod clients;
 #[path = "../../../snapshot-sources/tests/grpc/server.rs"]
 #[allow(dead_code, reason = "these tests use their share of it")]
 mod control_plane;
+mod explained;
 mod faults;
 mod files;
 mod grpc;

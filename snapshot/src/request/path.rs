@@ -5,7 +5,8 @@
 //! says so. What comes out is matched and forwarded, and coming in again it stays as it is.
 //!
 //! Refused, because backends are known to read more into them than we do:
-//! - a backslash (some servers take it for `/`), octets outside visible ASCII, `#`, `%00`, broken escapes;
+//! - a backslash (some servers take it for `/`), octets outside visible ASCII, `<`, `>`, a backtick, `#`, `%00`, broken
+//!   escapes;
 //! - a segment that is `.` or `..` once its `;parameters` are taken off (servlet containers do that);
 //! - while escaped slashes are kept: a segment that holds a dot segment once they are decoded (`..%2Fprivate`).
 //!
@@ -13,7 +14,7 @@
 
 use std::borrow::Cow;
 
-use routed_snapshot::ir::{EscapedSlashes, Normalization};
+use crate::ir::{EscapedSlashes, Normalization};
 
 /// Why a path was refused: one phrase, for the answer and the log.
 pub type PathError = &'static str;
@@ -40,6 +41,7 @@ fn check_octets(raw: &[u8]) -> Result<(), PathError> {
         match byte {
             b'\\' => return Err("the path holds a backslash"),
             b'#' => return Err("the target holds a fragment"),
+            b'<' | b'>' | b'`' => return Err("the path holds a character that must be escaped"),
             0x21..=0x7e => {}
             _ => return Err("the path holds a control character, a blank or an octet outside ASCII"),
         }
@@ -220,6 +222,10 @@ mod tests {
             (&keep, "/ä", None),
             (&keep, "/a b", None),
             (&keep, "/a#b", None),
+            (&keep, "/a<b", None),
+            (&keep, "/a>b", None),
+            (&keep, "/a`b", None),
+            (&keep, "/\"{|}^", Some("/\"{|}^")),
             (&keep, "a", None),
             (&keep, "", None),
             (&keep, "/a//b", Some("/a//b")),
