@@ -4,6 +4,7 @@
 //! - [`ir`]: what a snapshot says (profiles, routes, backends, endpoints), as serde types.
 //! - [`snapshot`]: parts (`part`), their hashes, and the whole as one JSON document; `canonical`: how it is written.
 //! - [`index`]: the lookup tables a router builds from a snapshot before it publishes it.
+//! - [`limits`]: the numbers and texts that the data plane takes.
 //! - `matching`: the conditions of a match, one file per kind.
 //! - [`request`]: what a client wrote, brought to the one form that is decided on, or refused.
 //! - [`facts`]: what is known of a request when it is decided.
@@ -32,6 +33,7 @@ pub mod facts;
 pub mod fuzz;
 pub mod index;
 pub mod ir;
+pub mod limits;
 mod matching;
 mod part;
 pub mod request;
@@ -41,4 +43,5 @@ pub use decision::{Decision, Outcome, decide};
 pub use explain::{explain, explain_typed};
 pub use facts::{Availability, Facts, Header};
 pub use index::Index;
+pub use matching::pattern::{PatternError, check_pattern};
 pub use snapshot::{Hash, Part, PartName, Position, Snapshot};

@@ -12,9 +12,9 @@ use routed_snapshot::ir::{
     ProfilesPart, Redirect, RedirectToHttps, Retry, RoutesPart, Rule, RuleTimeouts, Timeouts,
 };
 use routed_snapshot::snapshot::{PartContent, bucket_of};
-use routed_snapshot::{Index, PartName};
+use routed_snapshot::{Index, PartName, limits};
 
-const MAX_MS: u64 = 4 * 99_999 * 3_600_000;
+const MAX_MS: u64 = limits::MILLISECONDS.most;
 
 fn with_profile(profile: Profile) -> Result<Index, IndexError> {
     let profiles = ProfilesPart {

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use routed_snapshot::ir::{self, BackendTls, Endpoint};
+use routed_snapshot::limits;
 
 use super::check;
 use super::tls;
@@ -137,13 +138,17 @@ fn addresses(spec: &BackendSpec, findings: &mut Findings<'_>) -> Vec<Endpoint> {
             findings.error(Reason::InvalidAddress, &format!("{field}.address"), message);
             continue;
         };
-        if address.port == 0 {
-            findings.error(Reason::InvalidAddress, &format!("{field}.port"), "1 to 65535");
+        if let Err(message) = check::within(address.port, limits::PORT) {
+            findings.error(Reason::InvalidAddress, &format!("{field}.port"), message);
             continue;
         }
         let weight = address.weight.unwrap_or(1);
-        if weight > 1_000_000 {
-            findings.error(Reason::InvalidValue, &format!("{field}.weight"), "0 to 1000000");
+        if !limits::WEIGHT.contains(weight) {
+            findings.error(
+                Reason::InvalidValue,
+                &format!("{field}.weight"),
+                limits::WEIGHT.to_string(),
+            );
             continue;
         }
         endpoints.push(Endpoint {

@@ -3,13 +3,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use regex_automata::meta::Regex;
-
-/// Longest regular expression.
-const MAX_PATTERN_BYTES: usize = 4 << 10;
-
-/// Largest automaton of one expression; the index refuses what is larger.
-const MAX_NFA_BYTES: usize = 1 << 20;
+use routed_snapshot::limits::{self, is_field_value, is_token};
 
 /// Fields of the connection or the framing: the router writes them itself.
 const RESERVED_HEADERS: &[&str] = &[
@@ -86,8 +80,7 @@ pub(crate) fn authority(text: &str) -> Result<(), String> {
 
 /// A token (RFC 9110 §5.6.2): header names, methods, cookie names.
 pub(crate) fn token(text: &str) -> Result<(), String> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if text.is_empty() || text.len() > 256 || !text.bytes().all(allowed) {
+    if text.len() > limits::HEADER_NAME_BYTES || !is_token(text) {
         return Err(format!("`{}` is no token (RFC 9110)", text.escape_debug()));
     }
     Ok(())
@@ -110,11 +103,13 @@ pub(crate) fn editable_header(name: &str) -> Result<String, String> {
 
 /// A field value (RFC 9110 §5.5) without blanks at its ends.
 pub(crate) fn header_value(text: &str) -> Result<(), String> {
-    let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-    if text.len() > 8 << 10 {
-        return Err("the value is longer than 8 KiB".into());
+    if text.len() > limits::HEADER_VALUE_BYTES {
+        return Err(format!(
+            "the value is longer than {} bytes",
+            limits::HEADER_VALUE_BYTES
+        ));
     }
-    if !text.bytes().all(allowed) || text.trim_matches([' ', '\t']) != text {
+    if !is_field_value(text) || text.trim_matches([' ', '\t']) != text {
         return Err(format!("`{}` is no field value (RFC 9110)", text.escape_debug()));
     }
     Ok(())
@@ -152,28 +147,23 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
 
 /// A regular expression that the index will take.
 pub(crate) fn pattern(text: &str) -> Result<(), String> {
-    if text.len() > MAX_PATTERN_BYTES {
-        return Err(format!("the expression is longer than {MAX_PATTERN_BYTES} bytes"));
+    routed_snapshot::check_pattern(text).map_err(|error| error.to_string())
+}
+
+/// One of these numbers.
+pub(crate) fn one_of(number: u16, allowed: &[u16]) -> Result<u16, String> {
+    match allowed.contains(&number) {
+        true => Ok(number),
+        false => Err(limits::one_of(allowed)),
     }
-    let one_line = |why: &dyn std::fmt::Display| {
-        let why = why.to_string();
-        format!(
-            "bad regular expression: {}",
-            why.lines().last().unwrap_or_default().trim()
-        )
-    };
-    // On its own first, so that nothing in it can reach out of the group put around it.
-    regex_automata::util::syntax::parse(text).map_err(|error| one_line(&error))?;
-    let config = Regex::config().nfa_size_limit(Some(MAX_NFA_BYTES)).hybrid(false);
-    let build = |whole: &str| {
-        let regex = Regex::builder().configure(config.clone()).build(whole);
-        regex.map(|_| ()).map_err(|error| match error.size_limit() {
-            Some(limit) => format!("the expression is larger than {limit} bytes once compiled"),
-            None => one_line(&error),
-        })
-    };
-    build(&format!(r"\A(?:{text})\z"))
-        .or_else(|error| build(&format!("\\A(?:{text}\n)\\z")).map_err(|_| error))
+}
+
+/// A number within its range.
+pub(crate) fn within<N: Copy + Into<u64>>(number: N, range: limits::Range) -> Result<N, String> {
+    match range.contains(number) {
+        true => Ok(number),
+        false => Err(range.to_string()),
+    }
 }
 
 /// A path to match, in the form that request paths have once normalised: escapes of unreserved characters are

@@ -1,6 +1,7 @@
 //! Filters of rules and of backends.
 
 use routed_snapshot::ir::{Cors, DirectResponse, HeaderEdits, HeaderPair, PathModifier, Redirect, Rewrite};
+use routed_snapshot::limits;
 
 use super::check;
 use super::world::Findings;
@@ -12,9 +13,6 @@ use crate::kinds::edge_route::{
 
 /// Most filters of a rule or backend.
 const MAX_FILTERS: usize = 16;
-
-/// Most bytes of a direct answer.
-const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// The filters of a rule, taken apart.
 #[derive(Debug, Default)]
@@ -284,19 +282,18 @@ fn request_redirect(
     prefixes_only: bool,
     findings: &mut Findings<'_>,
 ) -> Option<Redirect> {
-    let mut refuse = |member: &str, message: &str| {
-        findings.error(Reason::InvalidFilter, &format!("{field}.{member}"), message);
-        None
+    let mut check = |member: &str, checked: Result<u16, String>| {
+        findings.check(Reason::InvalidFilter, &format!("{field}.{member}"), checked)
     };
-    if !matches!(written.scheme.as_deref(), None | Some("http" | "https")) {
-        return refuse("scheme", "`http` or `https`");
-    }
+    let scheme = match written.scheme.as_deref() {
+        None | Some("http" | "https") => Ok(0),
+        Some(_) => Err("`http` or `https`".to_owned()),
+    };
+    check("scheme", scheme)?;
     let status = written.status_code.unwrap_or(302);
-    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-        return refuse("statusCode", "301, 302, 303, 307 or 308");
-    }
-    if written.port == Some(0) {
-        return refuse("port", "1 to 65535");
+    check("statusCode", check::one_of(status, limits::REDIRECT_STATUS))?;
+    if let Some(port) = written.port {
+        check("port", check::within(port, limits::PORT))?;
     }
     if let Some(hostname) = &written.hostname {
         let checked = check::hostname(hostname, false);
@@ -321,11 +318,14 @@ fn direct_response(
         findings.error(Reason::InvalidFilter, &format!("{field}.{member}"), message);
         None
     };
-    if !(200..=599).contains(&written.status_code) {
-        return refuse("statusCode", "200 to 599");
+    if let Err(message) = check::within(written.status_code, limits::ANSWER_STATUS) {
+        return refuse("statusCode", &message);
     }
-    if body.len() > MAX_BODY_BYTES {
-        return refuse("body", "longer than 64 KiB");
+    if body.len() > limits::ANSWER_BODY_BYTES {
+        return refuse(
+            "body",
+            &format!("longer than {} bytes", limits::ANSWER_BODY_BYTES),
+        );
     }
     if !body.is_empty() && matches!(written.status_code, 204 | 205 | 304) {
         return refuse("body", "an answer with this status has no body");

@@ -7,6 +7,7 @@ use routed_snapshot::ir::{
     self, AccessLog, CertificateFiles, CertificateRef, EscapedSlashes, Listener, ListenerProtocol,
     ListenerTls, LogFormat, Profile, RedirectToHttps, TrustedProxies,
 };
+use routed_snapshot::limits;
 
 use super::world::{Findings, World};
 use super::{TlsPair, check, tls};
@@ -70,7 +71,7 @@ pub(crate) fn profile(
                 Some(EscapedSlashesSpec::Decode) => EscapedSlashes::Decode,
             },
         },
-        limits: limits(&spec.limits.clone().unwrap_or_default(), findings),
+        limits: limits_of(&spec.limits.clone().unwrap_or_default(), findings),
         timeouts: timeouts(&spec.timeouts.clone().unwrap_or_default(), findings),
         access_log: AccessLog {
             enabled: log.enabled.unwrap_or_default(),
@@ -189,23 +190,22 @@ fn redirect_to_https(
     field: &str,
     findings: &mut Findings<'_>,
 ) -> Option<Option<RedirectToHttps>> {
-    let redirect = written
-        .redirect_to_https
-        .as_ref()
-        .map(|redirect| RedirectToHttps {
-            port: redirect.port.unwrap_or(443),
-            status: redirect.status_code.unwrap_or(301),
-        });
-    if let Some(redirect) = &redirect
-        && (written.protocol == ListenerProtocolSpec::Https
-            || redirect.port == 0
-            || !matches!(redirect.status, 301 | 302 | 307 | 308))
-    {
-        let message = "for HTTP listeners; a port, and status 301, 302, 307 or 308";
-        findings.error(Reason::InvalidValue, &format!("{field}.redirectToHttps"), message);
+    let Some(redirect) = &written.redirect_to_https else {
+        return Some(None);
+    };
+    let field = format!("{field}.redirectToHttps");
+    if written.protocol == ListenerProtocolSpec::Https {
+        findings.error(Reason::InvalidValue, &field, "for HTTP listeners");
         return None;
     }
-    Some(redirect)
+    let port = check::within(redirect.port.unwrap_or(443), limits::PORT);
+    let port = findings.check(Reason::InvalidValue, &format!("{field}.port"), port)?;
+    let status = check::one_of(
+        redirect.status_code.unwrap_or(301),
+        limits::REDIRECT_TO_HTTPS_STATUS,
+    );
+    let status = findings.check(Reason::InvalidValue, &format!("{field}.statusCode"), status)?;
+    Some(Some(RedirectToHttps { port, status }))
 }
 
 /// A certificate in error is left out; the listener serves with the others.
@@ -280,15 +280,11 @@ fn trusted_proxies(written: Option<&TrustedProxiesSpec>, findings: &mut Findings
             );
         }
     }
+    let hops = check::within(written.hops.unwrap_or(0), limits::HOPS);
+    let hops = findings.check(Reason::InvalidValue, "spec.trustedProxies.hops", hops);
     TrustedProxies {
         cidrs,
-        hops: in_range(
-            written.hops.map(u64::from),
-            0,
-            0..=32,
-            "spec.trustedProxies.hops",
-            findings,
-        ),
+        hops: hops.unwrap_or(0),
     }
 }
 
@@ -306,68 +302,43 @@ fn is_cidr(text: &str) -> bool {
         && length.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
-/// A number within its range, or the default with an error.
-fn in_range(
-    written: Option<u64>,
-    default: u32,
-    range: std::ops::RangeInclusive<u32>,
-    field: &str,
-    findings: &mut Findings<'_>,
-) -> u32 {
-    let Some(written) = written else {
-        return default;
-    };
-    match u32::try_from(written) {
-        Ok(value) if range.contains(&value) => value,
-        _ => {
-            let message = format!("{} to {}", range.start(), range.end());
-            findings.error(Reason::InvalidValue, field, message);
-            default
-        }
-    }
-}
-
-fn limits(written: &LimitsSpec, findings: &mut Findings<'_>) -> ir::Limits {
+/// What is out of its range has its default.
+fn limits_of(written: &LimitsSpec, findings: &mut Findings<'_>) -> ir::Limits {
     let default = ir::Limits::default();
-    let mut number = |written: Option<u32>, default, range, member: &str| {
-        in_range(
-            written.map(u64::from),
-            default,
-            range,
-            &format!("spec.limits.{member}"),
-            findings,
-        )
+    let mut number = |written: Option<u32>, default: u32, range, member: &str| {
+        let checked = check::within(written.unwrap_or(default), range);
+        let checked = findings.check(Reason::InvalidValue, &format!("spec.limits.{member}"), checked);
+        checked.unwrap_or(default)
     };
     ir::Limits {
         target_bytes: number(
             written.target_bytes,
             default.target_bytes,
-            16..=1 << 20,
+            limits::TARGET_BYTES,
             "targetBytes",
         ),
         header_bytes: number(
             written.header_bytes,
             default.header_bytes,
-            256..=1 << 20,
+            limits::HEADER_BYTES,
             "headerBytes",
         ),
         header_count: number(
             written.header_count,
             default.header_count,
-            1..=1000,
+            limits::HEADER_COUNT,
             "headerCount",
         ),
         http2_streams: number(
             written.http2_streams,
             default.http2_streams,
-            1..=10_000,
+            limits::HTTP2_STREAMS,
             "http2Streams",
         ),
-        // Numbers of the document stay exact in every JSON reader.
         body_bytes: written
             .body_bytes
             .unwrap_or(default.body_bytes)
-            .min((1 << 53) - 1),
+            .min(limits::BODY_BYTES.most),
     }
 }
 

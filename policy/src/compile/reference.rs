@@ -3,6 +3,7 @@
 //! An invalid one answers for its share only: 500 with a reason.
 
 use routed_snapshot::ir::{Mirror, Target, WeightedBackend};
+use routed_snapshot::limits;
 
 use super::backend::{backend_name, port_of, service_name};
 use super::filter::{Filters, filters};
@@ -23,9 +24,13 @@ pub(super) fn share(
         Err(reason) => Target::Invalid(reason.to_string()),
     };
     let mut weight = written.weight.unwrap_or(1);
-    if weight > 1_000_000 {
-        findings.error(Reason::InvalidValue, &format!("{field}.weight"), "0 to 1000000");
-        weight = 1_000_000;
+    if !limits::WEIGHT.contains(weight) {
+        findings.error(
+            Reason::InvalidValue,
+            &format!("{field}.weight"),
+            limits::WEIGHT.to_string(),
+        );
+        weight = limits::WEIGHT.most as u32;
         target = Target::Invalid(Reason::InvalidValue.to_string());
     }
     let mut refused = None;

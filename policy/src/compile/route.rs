@@ -5,6 +5,7 @@
 //! Only a match without a usable path is left out, since nothing is known of what it would have caught.
 
 use routed_snapshot::ir::{Action, Retry, Rule, RuleTimeouts};
+use routed_snapshot::limits;
 
 use super::attach::{Attachment, attach};
 use super::check;
@@ -317,24 +318,14 @@ fn retry(written: &RouteRule, field: &str, findings: &mut Findings<'_>) -> Resul
     let Some(written) = &written.retry else {
         return Ok(None);
     };
-    let attempts = written.attempts.unwrap_or(1);
-    if attempts > 10 {
-        findings.error(
-            Reason::InvalidValue,
-            &format!("{field}.retry.attempts"),
-            "0 to 10",
-        );
-        return Err(Reason::InvalidValue);
-    }
+    let mut checked = |number: u32, range, member: &str| {
+        let field = format!("{field}.retry.{member}");
+        let checked = findings.check(Reason::InvalidValue, &field, check::within(number, range));
+        checked.ok_or(Reason::InvalidValue)
+    };
+    let attempts = checked(written.attempts.unwrap_or(1), limits::RETRY_ATTEMPTS, "attempts")?;
     for (at, code) in written.codes.iter().enumerate() {
-        if !(400..=599).contains(code) {
-            findings.error(
-                Reason::InvalidValue,
-                &format!("{field}.retry.codes[{at}]"),
-                "400 to 599",
-            );
-            return Err(Reason::InvalidValue);
-        }
+        checked((*code).into(), limits::RETRY_CODE, &format!("codes[{at}]"))?;
     }
     let backoff_ms = match &written.backoff {
         None => 0,

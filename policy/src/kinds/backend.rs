@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
+use routed_snapshot::limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,11 +76,11 @@ pub struct BackendAddress {
     #[schemars(length(min = 2, max = 45))]
     pub address: String,
     /// TCP port.
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: u16,
     /// Share among the addresses. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = limits::WEIGHT.most))]
     pub weight: Option<u32>,
 }
 
@@ -91,7 +92,7 @@ pub struct ServiceRef {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// Its port.
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: u16,
 }
 

@@ -1,6 +1,7 @@
 //! EdgeRoute v2: hosts, and rules of matches, filters and backends.
 
 use kube::CustomResource;
+use routed_snapshot::limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -118,7 +119,7 @@ pub struct PathCondition {
     pub r#type: Option<PathType>,
     /// The path or pattern. Absent: `/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = limits::PATTERN_BYTES))]
     pub value: Option<String>,
 }
 
@@ -139,14 +140,14 @@ pub enum PathType {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FieldCondition {
     /// Name.
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = limits::HEADER_NAME_BYTES))]
     pub name: String,
     /// How it is compared. Absent: Exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#type: Option<FieldMatchType>,
     /// The value or pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = limits::PATTERN_BYTES))]
     pub value: Option<String>,
 }
 
@@ -237,10 +238,10 @@ pub struct HeaderModifier {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeaderField {
     /// Name, a token.
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = limits::HEADER_NAME_BYTES))]
     pub name: String,
     /// Value.
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = limits::HEADER_VALUE_BYTES))]
     pub value: String,
 }
 
@@ -301,11 +302,11 @@ pub struct RequestRedirect {
     pub path: Option<PathReplacement>,
     /// Port of the Location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: Option<u16>,
     /// 301, 302 (default), 303, 307 or 308.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 301, max = 308))]
+    #[schemars(extend("enum" = limits::REDIRECT_STATUS))]
     pub status_code: Option<u16>,
 }
 
@@ -314,15 +315,15 @@ pub struct RequestRedirect {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DirectAnswer {
     /// Status, 200 to 599.
-    #[schemars(range(min = 200, max = 599))]
+    #[schemars(range(min = limits::ANSWER_STATUS.least, max = limits::ANSWER_STATUS.most))]
     pub status_code: u16,
     /// Body, at most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 65536))]
+    #[schemars(length(max = limits::ANSWER_BODY_BYTES))]
     pub body: Option<String>,
     /// Content type of the body. Absent: `text/plain; charset=utf-8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = limits::HEADER_VALUE_BYTES))]
     pub content_type: Option<String>,
 }
 
@@ -378,7 +379,7 @@ pub struct MirrorTarget {
     pub service: Option<String>,
     /// Port of the Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: Option<u16>,
     /// Name of a Backend.
     #[serde(default, alias = "name", skip_serializing_if = "Option::is_none")]
@@ -409,7 +410,7 @@ pub struct BackendRef {
     pub service: Option<String>,
     /// Port of the Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: Option<u16>,
     /// Name of a Backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -419,7 +420,7 @@ pub struct BackendRef {
     pub namespace: Option<String>,
     /// Share of the traffic. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = limits::WEIGHT.most))]
     pub weight: Option<u32>,
     /// Header edits for this share only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -445,11 +446,14 @@ pub struct RouteTimeouts {
 pub struct RouteRetry {
     /// Most tries after the first. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 10))]
+    #[schemars(range(max = limits::RETRY_ATTEMPTS.most))]
     pub attempts: Option<u32>,
     /// Response codes that are tried again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(
+        length(max = 64),
+        inner(range(min = limits::RETRY_CODE.least, max = limits::RETRY_CODE.most))
+    )]
     pub codes: Vec<u16>,
     /// Least wait between tries.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! EdgeRoute v1: one host, one prefix, one Service. Deprecated.
 
 use kube::CustomResource;
+use routed_snapshot::limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,6 @@ pub struct EdgeRouteSpec {
     #[schemars(length(min = 1, max = 253))]
     pub service: String,
     /// Port of the Service.
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: u16,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
+use routed_snapshot::limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -137,11 +138,11 @@ pub struct CertificateFilesSpec {
 pub struct RedirectToHttpsSpec {
     /// Port. Absent: 443.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = limits::PORT.least, max = limits::PORT.most))]
     pub port: Option<u16>,
     /// 301 (default), 302, 307 or 308.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 301, max = 308))]
+    #[schemars(extend("enum" = limits::REDIRECT_TO_HTTPS_STATUS))]
     pub status_code: Option<u16>,
 }
 
@@ -229,7 +230,7 @@ pub struct TrustedProxiesSpec {
     pub cidrs: Vec<String>,
     /// How many trusted hops stand in front.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 32))]
+    #[schemars(range(max = limits::HOPS.most))]
     pub hops: Option<u32>,
 }
 
@@ -262,22 +263,22 @@ pub enum EscapedSlashesSpec {
 pub struct LimitsSpec {
     /// Longest request target in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 16, max = 1_048_576))]
+    #[schemars(range(min = limits::TARGET_BYTES.least, max = limits::TARGET_BYTES.most))]
     pub target_bytes: Option<u32>,
     /// Largest sum of headers in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 256, max = 1_048_576))]
+    #[schemars(range(min = limits::HEADER_BYTES.least, max = limits::HEADER_BYTES.most))]
     pub header_bytes: Option<u32>,
     /// Most header lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = limits::HEADER_COUNT.least, max = limits::HEADER_COUNT.most))]
     pub header_count: Option<u32>,
     /// Largest request body in bytes; 0: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u64>,
     /// Most streams of an HTTP/2 connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10000))]
+    #[schemars(range(min = limits::HTTP2_STREAMS.least, max = limits::HTTP2_STREAMS.most))]
     pub http2_streams: Option<u32>,
 }
 

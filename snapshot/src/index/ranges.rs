@@ -1,29 +1,17 @@
-//! Ranges of the numbers and texts that the data plane takes as they are.
+//! The numbers and texts of a snapshot against [`crate::limits`].
 //!
-//! The compiler checks what people write and its ranges lie within these; a snapshot file may come from elsewhere, or
-//! from a compiler of another version. What is outside would not be served oddly but cost the process: a time that
-//! overflows a clock, a status that is none, a header that splits a response.
+//! The compiler checks what people write; a snapshot file may come from elsewhere, or from a compiler of another
+//! version.
 
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 
 use super::IndexError;
 use crate::ir::{
     Action, DirectResponse, HeaderEdits, Limits, Listener, Profile, ProfilesPart, Retry, Rule, RuleTimeouts,
     Timeouts,
 };
+use crate::limits::{self as most, Range, is_field_value, is_token};
 use crate::snapshot::PartName;
-
-/// The longest time that can be written as a duration of the Gateway API (GEP-2257): four times 99999h.
-const MAX_MS: u64 = 4 * 99_999 * 3_600_000;
-/// Numbers of the document are exact in every JSON reader.
-const MAX_NUMBER: u64 = (1 << 53) - 1;
-/// Longest header name.
-const MAX_NAME_BYTES: usize = 256;
-/// Longest header value.
-const MAX_VALUE_BYTES: usize = 8 << 10;
-/// Longest body of a direct response.
-const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// An error is the place and what is wrong there.
 type Checked = Result<(), (String, String)>;
@@ -46,7 +34,7 @@ fn profile(profile: &Profile) -> Checked {
     for (name, settings) in &profile.listeners {
         listener(settings).map_err(|error| under(&format!("listeners.{name}"), error))?;
     }
-    within("trustedProxies.hops", profile.trusted_proxies.hops, 0..=32)?;
+    within("trustedProxies.hops", profile.trusted_proxies.hops, most::HOPS)?;
     limits(&profile.limits).map_err(|error| under("limits", error))?;
     timeouts(&profile.timeouts).map_err(|error| under("timeouts", error))
 }
@@ -59,18 +47,22 @@ fn listener(listener: &Listener) -> Checked {
     match &listener.redirect_to_https {
         None => Ok(()),
         Some(redirect) => {
-            within("redirectToHttps.port", redirect.port, 1..=65_535)?;
-            one_of("redirectToHttps.status", redirect.status, &[301, 302, 307, 308])
+            within("redirectToHttps.port", redirect.port, most::PORT)?;
+            one_of(
+                "redirectToHttps.status",
+                redirect.status,
+                most::REDIRECT_TO_HTTPS_STATUS,
+            )
         }
     }
 }
 
 fn limits(limits: &Limits) -> Checked {
-    within("targetBytes", limits.target_bytes, 16..=1 << 20)?;
-    within("headerBytes", limits.header_bytes, 256..=16 << 20)?;
-    within("headerCount", limits.header_count, 1..=10_000)?;
-    within("http2Streams", limits.http2_streams, 1..=100_000)?;
-    within("bodyBytes", limits.body_bytes, 0..=MAX_NUMBER)
+    within("targetBytes", limits.target_bytes, most::TARGET_BYTES)?;
+    within("headerBytes", limits.header_bytes, most::HEADER_BYTES)?;
+    within("headerCount", limits.header_count, most::HEADER_COUNT)?;
+    within("http2Streams", limits.http2_streams, most::HTTP2_STREAMS)?;
+    within("bodyBytes", limits.body_bytes, most::BODY_BYTES)
 }
 
 fn timeouts(timeouts: &Timeouts) -> Checked {
@@ -99,9 +91,9 @@ fn rule_timeouts(timeouts: &RuleTimeouts) -> Checked {
 }
 
 fn retry(retry: &Retry) -> Checked {
-    within("attempts", retry.attempts, 0..=100)?;
+    within("attempts", retry.attempts, most::RETRY_ATTEMPTS)?;
     for code in &retry.codes {
-        within("codes", *code, 400..=599)?;
+        within("codes", *code, most::RETRY_CODE)?;
     }
     time("backoffMs", retry.backoff_ms)
 }
@@ -118,19 +110,22 @@ fn action(action: &Action) -> Checked {
         }
         Action::Redirect(redirect) => {
             if let Some(port) = redirect.port {
-                within("port", port, 1..=65_535)?;
+                within("port", port, most::PORT)?;
             }
-            one_of("status", redirect.status, &[301, 302, 303, 307, 308])
+            one_of("status", redirect.status, most::REDIRECT_STATUS)
         }
         Action::DirectResponse(answer) => direct_response(answer),
-        Action::Fail { status, .. } => within("status", *status, 500..=599),
+        Action::Fail { status, .. } => within("status", *status, most::FAIL_STATUS),
     }
 }
 
 fn direct_response(answer: &DirectResponse) -> Checked {
-    within("status", answer.status, 200..=599)?;
-    if answer.body.len() > MAX_BODY_BYTES {
-        return Err(("body".into(), format!("longer than {MAX_BODY_BYTES} bytes")));
+    within("status", answer.status, most::ANSWER_STATUS)?;
+    if answer.body.len() > most::ANSWER_BODY_BYTES {
+        return Err((
+            "body".into(),
+            format!("longer than {} bytes", most::ANSWER_BODY_BYTES),
+        ));
     }
     match &answer.content_type {
         Some(value) if !is_value(value) => Err(("contentType".into(), no_value(value))),
@@ -155,17 +150,15 @@ fn edits(edits: &HeaderEdits) -> Checked {
     }
 }
 
-/// A token (RFC 9110 §5.6.2) in lower case.
+/// A header name in lower case.
 fn is_name(name: &str) -> bool {
-    let allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(allowed)
+    is_token(name)
+        && name.len() <= most::HEADER_NAME_BYTES
+        && !name.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// A field value (RFC 9110 §5.5).
 fn is_value(value: &str) -> bool {
-    let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-    value.len() <= MAX_VALUE_BYTES && value.bytes().all(allowed)
+    value.len() <= most::HEADER_VALUE_BYTES && is_field_value(value)
 }
 
 fn no_name(name: &str) -> String {
@@ -182,11 +175,11 @@ fn shown(text: &str) -> String {
 }
 
 fn time(at: &str, milliseconds: u64) -> Checked {
-    within(at, milliseconds, 0..=MAX_MS)
+    within(at, milliseconds, most::MILLISECONDS)
 }
 
-fn within(at: &str, number: impl Into<u64>, range: RangeInclusive<u64>) -> Checked {
-    let number = number.into();
+fn within(at: &str, number: impl Into<u64>, range: Range) -> Checked {
+    let (number, range) = (number.into(), range.taken());
     if range.contains(&number) {
         return Ok(());
     }

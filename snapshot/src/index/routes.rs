@@ -250,7 +250,7 @@ impl<'b> Builder<'b> {
         if let Some(pattern) = self.patterns.get(text) {
             return Ok(Arc::clone(pattern));
         }
-        let pattern = Arc::new(Pattern::compile(text)?);
+        let pattern = Arc::new(Pattern::compile(text).map_err(|error| error.to_string())?);
         self.patterns.insert(text, Arc::clone(&pattern));
         Ok(pattern)
     }

@@ -9,11 +9,26 @@ use std::fmt;
 use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input};
 
-/// Longest expression that is compiled.
-pub(crate) const MAX_BYTES: usize = 4 << 10;
+use crate::limits::{PATTERN_BYTES, PATTERN_NFA_BYTES};
 
-/// Largest automaton of one expression.
-const MAX_NFA_BYTES: usize = 1 << 20;
+/// Why an expression is none that a router takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// The text is too long.
+    #[error("the regular expression is longer than {PATTERN_BYTES} bytes")]
+    TooLong,
+    /// It is not valid, or uses what can't be done in linear time; one line.
+    #[error("bad regular expression: {0}")]
+    Invalid(String),
+    /// Its automaton is too large.
+    #[error("the regular expression is larger than {PATTERN_NFA_BYTES} bytes once compiled")]
+    TooLarge,
+}
+
+/// Whether a router takes an expression.
+pub fn check_pattern(text: &str) -> Result<(), PatternError> {
+    Pattern::compile(text).map(|_| ())
+}
 
 /// An expression that must match a whole value.
 pub(crate) struct Pattern {
@@ -23,20 +38,19 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     /// Compiles an expression.
-    pub(crate) fn compile(text: &str) -> Result<Pattern, String> {
-        if text.len() > MAX_BYTES {
-            return Err(format!("the regular expression is longer than {MAX_BYTES} bytes"));
+    pub(crate) fn compile(text: &str) -> Result<Pattern, PatternError> {
+        if text.len() > PATTERN_BYTES {
+            return Err(PatternError::TooLong);
         }
         // On its own first: only then can nothing in it (`a)|(b`) reach out of the group put around it.
-        let bad = |why: &dyn fmt::Display| format!("bad regular expression `{text}`: {why}");
-        regex_automata::util::syntax::parse(text).map_err(|error| bad(&error))?;
-        let config = Regex::config().nfa_size_limit(Some(MAX_NFA_BYTES)).hybrid(false);
+        regex_automata::util::syntax::parse(text).map_err(|error| invalid(&error))?;
+        let config = Regex::config()
+            .nfa_size_limit(Some(PATTERN_NFA_BYTES))
+            .hybrid(false);
         let build = |whole: &str| match Regex::builder().configure(config.clone()).build(whole) {
             Ok(regex) => Ok(regex),
-            Err(error) => Err(match error.size_limit() {
-                Some(limit) => bad(&format_args!("compiled it is larger than {limit} bytes")),
-                None => bad(&error),
-            }),
+            Err(error) if error.size_limit().is_some() => Err(PatternError::TooLarge),
+            Err(error) => Err(invalid(&error)),
         };
         // In verbose mode a comment may end the expression; it must not swallow what follows.
         let regex = build(&format!(r"\A(?:{text})\z"))
@@ -56,6 +70,13 @@ impl Pattern {
     pub(crate) fn matches(&self, value: &[u8]) -> bool {
         self.regex.is_match(Input::new(value).anchored(Anchored::Yes))
     }
+}
+
+/// The library draws the expression with the place marked, on several lines; the last one says what is wrong.
+fn invalid(error: &dyn fmt::Display) -> PatternError {
+    let text = error.to_string();
+    let line = text.lines().last().unwrap_or_default().trim();
+    PatternError::Invalid(line.strip_prefix("error: ").unwrap_or(line).to_owned())
 }
 
 impl fmt::Debug for Pattern {
@@ -90,14 +111,20 @@ mod tests {
 
     #[test]
     fn a_pattern_cannot_reach_out_of_its_group() {
-        assert!(Pattern::compile("a)|(b").is_err());
-        assert!(Pattern::compile("a)").is_err());
+        for pattern in ["a)|(b", "a)", "(?=a)"] {
+            let error = check_pattern(pattern).unwrap_err();
+            assert!(matches!(error, PatternError::Invalid(_)), "{pattern}: {error}");
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
     }
 
     #[test]
     fn length_and_compiled_size_are_bounded() {
-        assert!(Pattern::compile(&"a".repeat(MAX_BYTES)).is_ok());
-        assert!(Pattern::compile(&"a".repeat(MAX_BYTES + 1)).is_err());
-        assert!(Pattern::compile(r"\w{1000}{100}").is_err());
+        assert_eq!(check_pattern(&"a".repeat(PATTERN_BYTES)), Ok(()));
+        assert_eq!(
+            check_pattern(&"a".repeat(PATTERN_BYTES + 1)),
+            Err(PatternError::TooLong)
+        );
+        assert_eq!(check_pattern(r"\w{1000}{100}"), Err(PatternError::TooLarge));
     }
 }

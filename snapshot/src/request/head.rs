@@ -4,6 +4,7 @@
 use super::{Refusal, host, path};
 use crate::facts::Header;
 use crate::ir::{Limits, Normalization};
+use crate::limits::is_token;
 
 /// The versions of HTTP, as far as the rules differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,12 +135,9 @@ fn check_sizes<'a>(
 }
 
 fn check_method(method: &str) -> Result<(), Refusal> {
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     match method {
         "CONNECT" | "TRACE" => Err(Refusal::Method),
-        _ if method.is_empty() || !method.bytes().all(token) => {
-            Err(Refusal::BadRequest("the method is no token"))
-        }
+        _ if !is_token(method) => Err(Refusal::BadRequest("the method is no token")),
         _ => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use super::head::{Head, Target, Version, accept};
 use super::{Refusal, host};
 use crate::facts::Header;
 use crate::ir::{Listener, ListenerProtocol, Profile};
+use crate::limits::{is_field_value, is_token};
 
 /// A request, taken apart but not normalised: that is done by the rules of the profile it is explained under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,11 +66,8 @@ fn on_port(port: &Option<u16>) -> String {
 /// `NAME:VALUE` as a codec would hand it over: the name lower-case, no blanks around the value.
 pub fn header(text: &str) -> Result<(String, String), NoRequest> {
     let (name, value) = text.split_once(':').ok_or(NoRequest::Header)?;
-    let name = name.trim();
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let value = value.trim_matches([' ', '\t']);
-    let octet = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-    if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(octet) {
+    let (name, value) = (name.trim(), value.trim_matches([' ', '\t']));
+    if !is_token(name) || !is_field_value(value) {
         return Err(NoRequest::Header);
     }
     Ok((name.to_ascii_lowercase(), value.to_owned()))
