@@ -267,7 +267,7 @@ impl Compiler {
             let compiled = match object.map(|object| (object, object.body())) {
                 Some((object, Body::RouterProfile(spec))) => Some(self.in_world(resources, &key, |world| {
                     let mut findings = Findings::new(object);
-                    let fragment = profile::profile(object, spec, world, &mut findings);
+                    let fragment = profile::profile(spec, world, &mut findings);
                     (fragment, findings.diags)
                 })),
                 _ => {

@@ -13,10 +13,9 @@ use super::world::{Findings, World};
 use super::{TlsPair, check, tls};
 use crate::diag::Reason;
 use crate::kinds::router_profile::{
-    AllowedRoutes, EscapedSlashesSpec, LimitsSpec, ListenerProtocolSpec, ListenerSpec, LogFormatSpec,
-    ProfileTimeouts, RouterProfileSpec, TrustedProxiesSpec,
+    AllowedRoutes, EscapedSlashesSpec, LimitsSpec, ListenerProtocolSpec, ListenerSpec, ListenerTlsSpec,
+    LogFormatSpec, ProfileTimeouts, RouterProfileSpec, SecretRef, TrustedProxiesSpec,
 };
-use crate::resources::Object;
 
 /// Most listeners of a profile.
 const MAX_LISTENERS: usize = 64;
@@ -48,7 +47,6 @@ impl ProfileFragment {
 
 /// Compiles a profile. What is bad is left out or has its default.
 pub(crate) fn profile(
-    object: &Object,
     spec: &RouterProfileSpec,
     world: &World<'_>,
     findings: &mut Findings<'_>,
@@ -57,11 +55,17 @@ pub(crate) fn profile(
     findings.not_built("spec.agent", spec.agent.is_some());
     findings.not_built("spec.traces", spec.traces.is_some());
     findings.not_built("spec.policies", spec.policies.is_some());
-    let mut keys = BTreeMap::new();
+    let mut context = Context {
+        world,
+        findings,
+        keys: BTreeMap::new(),
+    };
+    let listeners = context.listeners(spec);
+    let keys = context.keys;
     let normalization = spec.normalization.clone().unwrap_or_default();
     let log = spec.access_log.clone().unwrap_or_default();
     let profile = Profile {
-        listeners: listeners(object, spec, world, &mut keys, findings),
+        listeners,
         trusted_proxies: trusted_proxies(spec.trusted_proxies.as_ref(), findings),
         normalization: ir::Normalization {
             merge_slashes: normalization.merge_slashes.unwrap_or_default(),
@@ -94,94 +98,131 @@ pub(crate) fn profile(
     }
 }
 
-fn listeners(
-    object: &Object,
-    spec: &RouterProfileSpec,
-    world: &World<'_>,
-    keys: &mut BTreeMap<String, TlsPair>,
-    findings: &mut Findings<'_>,
-) -> BTreeMap<String, Listener> {
-    if spec.listeners.is_empty() {
-        findings.error(
-            Reason::InvalidValue,
-            "spec.listeners",
-            "at least one listener is needed",
-        );
-    }
-    if spec.listeners.len() > MAX_LISTENERS {
-        let message = format!("{} listeners; {MAX_LISTENERS} are taken", spec.listeners.len());
-        findings.error(Reason::TooMany, "spec.listeners", message);
-    }
-    let mut listeners: BTreeMap<String, Listener> = BTreeMap::new();
-    for (at, written) in spec.listeners.iter().take(MAX_LISTENERS).enumerate() {
-        let field = format!("spec.listeners[{at}]");
-        let Some(listener) = listener(object, written, &field, world, keys, findings) else {
-            continue;
-        };
-        let taken = |known: &Listener| {
-            listener.port != 0 && known.port == listener.port && known.address == listener.address
-        };
-        if listeners.contains_key(&written.name) || listeners.values().any(taken) {
-            findings.error(
-                Reason::DuplicateListener,
-                &field,
-                "the name or the address is another listener's",
-            );
-            continue;
-        }
-        listeners.insert(written.name.clone(), listener);
-    }
-    listeners
+/// What the listeners of one profile are compiled with.
+struct Context<'c, 'o, 'w> {
+    world: &'c World<'w>,
+    findings: &'c mut Findings<'o>,
+    /// The pairs of the certificates that they name.
+    keys: BTreeMap<String, TlsPair>,
 }
 
-fn listener(
-    object: &Object,
-    written: &ListenerSpec,
-    field: &str,
-    world: &World<'_>,
-    keys: &mut BTreeMap<String, TlsPair>,
-    findings: &mut Findings<'_>,
-) -> Option<Listener> {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if !(1..=63).contains(&written.name.len()) || !written.name.bytes().all(plain) {
-        let message = format!(
-            "`{}`: lower-case letters, digits and `-`, at most 63",
-            written.name
-        );
-        findings.error(Reason::InvalidName, &format!("{field}.name"), message);
-        return None;
+impl Context<'_, '_, '_> {
+    fn listeners(&mut self, spec: &RouterProfileSpec) -> BTreeMap<String, Listener> {
+        if spec.listeners.is_empty() {
+            let message = "at least one listener is needed";
+            self.findings
+                .error(Reason::InvalidValue, "spec.listeners", message);
+        }
+        if spec.listeners.len() > MAX_LISTENERS {
+            let message = format!("{} listeners; {MAX_LISTENERS} are taken", spec.listeners.len());
+            self.findings.error(Reason::TooMany, "spec.listeners", message);
+        }
+        let mut listeners: BTreeMap<String, Listener> = BTreeMap::new();
+        for (at, written) in spec.listeners.iter().take(MAX_LISTENERS).enumerate() {
+            let field = format!("spec.listeners[{at}]");
+            let Some(listener) = self.listener(written, &field) else {
+                continue;
+            };
+            let taken = |known: &Listener| {
+                listener.port != 0 && known.port == listener.port && known.address == listener.address
+            };
+            if listeners.contains_key(&written.name) || listeners.values().any(taken) {
+                let message = "the name or the address is another listener's";
+                self.findings.error(Reason::DuplicateListener, &field, message);
+                continue;
+            }
+            listeners.insert(written.name.clone(), listener);
+        }
+        listeners
     }
-    let address = written.address.as_deref().unwrap_or("0.0.0.0");
-    let Ok(address) = address.parse::<IpAddr>() else {
-        let message = format!("`{address}` is no IP address");
-        findings.error(Reason::InvalidAddress, &format!("{field}.address"), message);
-        return None;
-    };
-    let protocol = match written.protocol {
-        ListenerProtocolSpec::Http => ListenerProtocol::Http,
-        ListenerProtocolSpec::Https => ListenerProtocol::Https,
-    };
-    let https = protocol == ListenerProtocol::Https;
-    if https != written.tls.is_some() {
-        let message = if https {
-            "HTTPS needs `tls`"
-        } else {
-            "HTTP has no `tls`"
+
+    fn listener(&mut self, written: &ListenerSpec, field: &str) -> Option<Listener> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if !(1..=63).contains(&written.name.len()) || !written.name.bytes().all(plain) {
+            let message = format!(
+                "`{}`: lower-case letters, digits and `-`, at most 63",
+                written.name
+            );
+            self.findings
+                .error(Reason::InvalidName, &format!("{field}.name"), message);
+            return None;
+        }
+        let address = written.address.as_deref().unwrap_or("0.0.0.0");
+        let Ok(address) = address.parse::<IpAddr>() else {
+            let message = format!("`{address}` is no IP address");
+            self.findings
+                .error(Reason::InvalidAddress, &format!("{field}.address"), message);
+            return None;
         };
-        findings.error(Reason::InvalidValue, &format!("{field}.tls"), message);
-        return None;
+        let protocol = match written.protocol {
+            ListenerProtocolSpec::Http => ListenerProtocol::Http,
+            ListenerProtocolSpec::Https => ListenerProtocol::Https,
+        };
+        let https = protocol == ListenerProtocol::Https;
+        if https != written.tls.is_some() {
+            let message = if https {
+                "HTTPS needs `tls`"
+            } else {
+                "HTTP has no `tls`"
+            };
+            self.findings
+                .error(Reason::InvalidValue, &format!("{field}.tls"), message);
+            return None;
+        }
+        let redirect_to_https = redirect_to_https(written, field, self.findings)?;
+        Some(Listener {
+            address: address.to_string(),
+            port: written.port,
+            protocol,
+            tls: written.tls.as_ref().map(|tls| self.tls(tls, field)),
+            redirect_to_https,
+        })
     }
-    let redirect_to_https = redirect_to_https(written, field, findings)?;
-    Some(Listener {
-        address: address.to_string(),
-        port: written.port,
-        protocol,
-        tls: written
-            .tls
-            .as_ref()
-            .map(|_| listener_tls(object, written, field, world, keys, findings)),
-        redirect_to_https,
-    })
+
+    /// A certificate in error is left out; the listener serves with the others.
+    fn tls(&mut self, written: &ListenerTlsSpec, field: &str) -> ListenerTls {
+        let mut certificates = Vec::new();
+        for (at, reference) in written.certificate_refs.iter().enumerate() {
+            let certificate = self.certificate(reference, &format!("{field}.tls.certificateRefs[{at}]"));
+            certificates.extend(certificate.filter(|certificate| !certificates.contains(certificate)));
+        }
+        if written.certificate_refs.is_empty() && written.certificate_files.is_empty() {
+            let message = "a certificate is needed";
+            self.findings
+                .error(Reason::InvalidValue, &format!("{field}.tls"), message);
+        }
+        let files = written.certificate_files.iter().map(|files| CertificateFiles {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+        });
+        ListenerTls {
+            certificates,
+            certificate_files: files.collect(),
+        }
+    }
+
+    fn certificate(&mut self, reference: &SecretRef, field: &str) -> Option<CertificateRef> {
+        let own = &self.findings.object.key().namespace;
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        if namespace != own {
+            let message = format!("a Secret of namespace `{namespace}`; only the profile's own are allowed");
+            self.findings
+                .error(Reason::CrossNamespace, &format!("{field}.namespace"), message);
+            return None;
+        }
+        match tls::pair(self.world, namespace, &reference.name) {
+            Ok(pair) => {
+                let name = format!("{namespace}/{}", reference.name);
+                let fingerprint = pair.fingerprint.clone();
+                self.keys.insert(name.clone(), pair);
+                Some(CertificateRef { name, fingerprint })
+            }
+            Err((reason, message)) => {
+                self.findings.error(reason, field, message);
+                None
+            }
+        }
+    }
 }
 
 /// The outer option is none where the redirect is invalid.
@@ -206,61 +247,6 @@ fn redirect_to_https(
     );
     let status = findings.check(Reason::InvalidValue, &format!("{field}.statusCode"), status)?;
     Some(Some(RedirectToHttps { port, status }))
-}
-
-/// A certificate in error is left out; the listener serves with the others.
-fn listener_tls(
-    object: &Object,
-    written: &ListenerSpec,
-    field: &str,
-    world: &World<'_>,
-    keys: &mut BTreeMap<String, TlsPair>,
-    findings: &mut Findings<'_>,
-) -> ListenerTls {
-    let written = written.tls.clone().unwrap_or_default();
-    let own = &object.key().namespace;
-    let mut certificates = Vec::new();
-    for (at, reference) in written.certificate_refs.iter().enumerate() {
-        let field = format!("{field}.tls.certificateRefs[{at}]");
-        let namespace = reference.namespace.as_deref().unwrap_or(own);
-        if namespace != own {
-            let message = format!("a Secret of namespace `{namespace}`; only the profile's own are allowed");
-            findings.error(Reason::CrossNamespace, &format!("{field}.namespace"), message);
-            continue;
-        }
-        match tls::pair(world, namespace, &reference.name) {
-            Ok(pair) => {
-                let name = format!("{namespace}/{}", reference.name);
-                let reference = CertificateRef {
-                    name: name.clone(),
-                    fingerprint: pair.fingerprint.clone(),
-                };
-                if !certificates.contains(&reference) {
-                    certificates.push(reference);
-                }
-                keys.insert(name, pair);
-            }
-            Err((reason, message)) => findings.error(reason, &field, message),
-        }
-    }
-    if written.certificate_refs.is_empty() && written.certificate_files.is_empty() {
-        findings.error(
-            Reason::InvalidValue,
-            &format!("{field}.tls"),
-            "a certificate is needed",
-        );
-    }
-    let files = written
-        .certificate_files
-        .into_iter()
-        .map(|files| CertificateFiles {
-            certificate: files.certificate,
-            key: files.key,
-        });
-    ListenerTls {
-        certificates,
-        certificate_files: files.collect(),
-    }
 }
 
 fn trusted_proxies(written: Option<&TrustedProxiesSpec>, findings: &mut Findings<'_>) -> TrustedProxies {
