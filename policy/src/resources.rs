@@ -34,6 +34,8 @@ pub const MAX_FILE_BYTES: usize = 64 << 20;
 pub enum Body {
     EdgeRouteV1(edge_route_v1::EdgeRouteSpec),
     EdgeRoute(edge_route::EdgeRouteSpec),
+    /// What can be read of an EdgeRoute that can't be read: it answers 500.
+    UnreadEdgeRoute(edge_route::EdgeRouteSpec),
     Backend(BackendSpec),
     RoutingPolicy(RoutingPolicySpec),
     RouterProfile(RouterProfileSpec),
@@ -125,6 +127,11 @@ impl Object {
         }
     }
 
+    /// Whether it is only what can be read of an object.
+    fn is_outline(&self) -> bool {
+        matches!(self.body(), Body::UnreadEdgeRoute(_))
+    }
+
     fn is_from(&self, file: &str) -> bool {
         self.source.as_ref().is_some_and(|source| &*source.file == file)
     }
@@ -142,6 +149,8 @@ pub struct Resources {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     diags: Vec<Diag>,
     unread: Unread,
+    /// Objects that stay though nothing defines them any more.
+    held: BTreeSet<ObjectKey>,
     memo: HashMap<Arc<str>, Arc<Parsed>>,
     instance: u64,
     journal: Vec<ObjectKey>,
@@ -153,6 +162,7 @@ impl Default for Resources {
             objects: BTreeMap::new(),
             diags: Vec::new(),
             unread: Unread::default(),
+            held: BTreeSet::new(),
             memo: HashMap::new(),
             instance: next_instance(),
             journal: Vec::new(),
@@ -166,6 +176,7 @@ impl Clone for Resources {
             objects: self.objects.clone(),
             diags: self.diags.clone(),
             unread: self.unread.clone(),
+            held: self.held.clone(),
             memo: self.memo.clone(),
             instance: next_instance(),
             journal: Vec::new(),
@@ -275,7 +286,9 @@ impl Resources {
                         }),
                     }),
                 };
-                if let Some(first) = found.get(&item.key) {
+                if object.is_outline() {
+                    self.unread.outlines.entry(item.key.clone()).or_insert(object);
+                } else if let Some(first) = found.get(&item.key) {
                     self.diags.push(already_defined(&object, first));
                 } else {
                     found.insert(item.key.clone(), object);
@@ -283,58 +296,6 @@ impl Resources {
             }
         }
         nameless
-    }
-
-    /// Notes what a fault leaves unread. An object's last version stands in for it at once where it came from this
-    /// file: a second definition elsewhere doesn't count now, as it didn't before.
-    fn note_unread(
-        &mut self,
-        file: &str,
-        problem: &yaml::Problem,
-        keeping: Option<&Unread>,
-        found: &mut BTreeMap<ObjectKey, Arc<Object>>,
-    ) {
-        for key in unread::named_by(problem) {
-            let last = self.last_version(&key, keeping).filter(|last| last.is_from(file));
-            if let Some(last) =
-                last.filter(|_| problem.kind == key.kind.to_string() && !found.contains_key(&key))
-            {
-                self.unread.kept.insert(key.clone(), Arc::clone(&last));
-                found.insert(key, last);
-            } else {
-                self.unread.missing.insert(key);
-            }
-        }
-    }
-
-    /// Lets last versions stand in for whatever is still unread once all files are, and says so.
-    fn keep_unread(&mut self, keeping: Option<&Unread>, found: &mut BTreeMap<ObjectKey, Arc<Object>>) {
-        for key in std::mem::take(&mut self.unread.missing) {
-            if found.contains_key(&key) {
-                continue;
-            }
-            match self.last_version(&key, keeping) {
-                Some(last) => {
-                    self.unread.kept.insert(key.clone(), Arc::clone(&last));
-                    found.insert(key, last);
-                }
-                None => {
-                    self.unread.missing.insert(key);
-                }
-            }
-        }
-        let kept: BTreeSet<String> = self.unread.kept.keys().map(ObjectKey::path).collect();
-        for diag in &mut self.diags {
-            if unread::is_unreadable(diag.reason) && kept.contains(&diag.object) {
-                diag.message
-                    .push_str(" (the object's last good version stays in use)");
-            }
-        }
-    }
-
-    fn last_version(&self, key: &ObjectKey, keeping: Option<&Unread>) -> Option<Arc<Object>> {
-        let before = keeping?;
-        self.objects.get(key).or_else(|| before.kept.get(key)).cloned()
     }
 
     fn replace(&mut self, found: BTreeMap<ObjectKey, Arc<Object>>) {

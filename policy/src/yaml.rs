@@ -4,10 +4,12 @@
 //! - **Documents are split before they are parsed.** A line `---` at column 1 is always a document mark (YAML 1.2.2
 //!   §9.1.2), so a document that isn't YAML costs one diagnostic, not the rest of its file.
 //! - **Strict scalars.** A string field takes no unquoted number or boolean, as the API server wouldn't.
+//! - **An EdgeRoute that can't be read leaves an outline** ([`outline`]): the hosts and paths it was meant for.
 //! - **Positions are found when they are asked for.** Keeping a span per field would double the memory of a table of
 //!   100,000 routes, nearly all without a diagnostic; the document is parsed again instead.
 
 mod locate;
+mod outline;
 
 pub(crate) use locate::locate;
 use serde::Deserialize;
@@ -223,6 +225,17 @@ pub(crate) fn parse(document: &str) -> Parsed {
 }
 
 fn read_object(from: &From<'_>, document: &str, parsed: &mut Parsed) {
+    let known = parsed.items.len();
+    read_strictly(from, document, parsed);
+    if parsed.items.len() == known
+        && !parsed.problems.is_empty()
+        && let Some(outline) = outline::outline(from)
+    {
+        parsed.items.push(outline);
+    }
+}
+
+fn read_strictly(from: &From<'_>, document: &str, parsed: &mut Parsed) {
     let head: Head = match from.read() {
         Ok(head) => head,
         Err(problem) => return parsed.problems.push(problem),

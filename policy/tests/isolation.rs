@@ -2,7 +2,7 @@
 //! broader rule.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use routed_policy::{Compiler, Reason, Report, Resources, compile};
+use routed_policy::{Compiler, Kind, ObjectKey, Reason, Report, Resources, compile};
 use routed_snapshot::PartName;
 use routed_snapshot::ir::Action;
 use routed_snapshot::snapshot::PartContent;
@@ -102,6 +102,85 @@ fn an_object_that_can_no_longer_be_read_stays_what_it_was() {
             "one that was gone is kept"
         );
     }
+}
+
+#[test]
+fn the_profile_served_stays_when_it_is_gone_until_it_is_back() {
+    let mut resources = Resources::default();
+    resources.hold(ObjectKey::new(Kind::RouterProfile, None, "default"));
+    let mut compiler = Compiler::new();
+    // Never there: the built-in one.
+    resources.reload_keeping(files(&["", ROUTE]));
+    assert_eq!(ports(&compiler.compile(&resources)), [8080]);
+    resources.reload_keeping(files(&[PROFILE, ROUTE]));
+    let good = compiler.compile(&resources);
+    assert_eq!(good.diags, []);
+    for _ in 0..2 {
+        resources.reload_keeping(files(&["", ROUTE]));
+        let report = compiler.compile(&resources);
+        assert_eq!(report.snapshot.hash(), good.snapshot.hash());
+        assert!(report.has_errors() && has(&report, Reason::ProfileNotFound));
+    }
+    let moved = PROFILE.replace("80", "81");
+    resources.reload_keeping(files(&["", ROUTE, &moved]));
+    let report = compiler.compile(&resources);
+    assert_eq!((ports(&report), report.diags), (vec![81], vec![]));
+}
+
+#[test]
+fn a_misspelt_kind_is_no_profile_unless_it_is_spelt_like_one() {
+    let good = compile(&Resources::from_files(files(&[PROFILE, ROUTE])));
+    for kind in ["EdgeRout", "Backnd", "RoutingPolcy", "Something"] {
+        let document =
+            format!("apiVersion: routed.io/v2\nkind: {kind}\nmetadata: {{name: api}}\nspec: {{}}\n");
+        let report = compile(&Resources::from_files(files(&[PROFILE, ROUTE, &document])));
+        assert_eq!(report.snapshot.hash(), good.snapshot.hash(), "{kind}");
+        assert!(has(&report, Reason::UnknownKind), "{:?}", report.diags);
+    }
+}
+
+/// The status of each rule that answers by itself, by its name.
+fn answers(report: &Report) -> Vec<(String, u16)> {
+    let parts = report.snapshot.parts().iter();
+    let rules = parts.filter_map(|(name, part)| match (name, part.content()) {
+        (PartName::Routes(_), PartContent::Routes(part)) => Some(part.rules.iter()),
+        _ => None,
+    });
+    let status = |action: &Action| match action {
+        Action::Fail { status, .. } => *status,
+        Action::DirectResponse(answer) => answer.status,
+        _ => 0,
+    };
+    rules
+        .flatten()
+        .map(|(name, rule)| (name.clone(), status(&rule.action)))
+        .collect()
+}
+
+#[test]
+fn a_route_that_can_not_be_read_answers_500_unless_a_good_version_is_there() {
+    let broken = ROUTE.replace("  rules:", "  backend: web\n  rules:");
+    let expect = |report: &Report, status: u16| {
+        let name = "EdgeRoute/default/a/0".to_owned();
+        assert_eq!(answers(report), [(name, status)], "{:?}", report.diags);
+        report.has_errors()
+    };
+    let mut resources = Resources::default();
+    let mut compiler = Compiler::new();
+    let mut take = |documents: &[&str]| {
+        resources.reload_keeping(files(documents));
+        compiler.compile(&resources)
+    };
+    // Cold: nothing is known but its host; an outline is no version to go on with.
+    assert!(expect(&take(&[&broken]), 500));
+    assert!(expect(&take(&[&broken, "# touched"]), 500));
+    // A good copy elsewhere counts.
+    assert!(expect(&take(&[&broken, ROUTE]), 200));
+    assert!(expect(&take(&[&broken]), 200));
+    assert!(!expect(&take(&[ROUTE]), 200));
+    assert!(expect(&take(&[&broken]), 200));
+    assert_eq!(answers(&take(&[""])), []);
+    assert!(expect(&take(&[&broken]), 500));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::check;
 use super::profile::ProfileFragment;
 use super::world::{Findings, World};
+use super::{check, salvage};
 use crate::diag::Reason;
 use crate::kinds::edge_route::EdgeRouteSpec;
 use crate::kinds::router_profile::{LabelExpression, LabelOperator, LabelSelector, NamespacesFrom};
@@ -13,16 +13,28 @@ use crate::resources::{Kind, ObjectKey};
 /// Most host names of a route.
 const MAX_HOSTNAMES: usize = 64;
 
+/// Most host names of a route that has too many of them; those above [`MAX_HOSTNAMES`] answer 500.
+const MAX_FAILING_HOSTNAMES: usize = 1024;
+
 /// The hosts of a route; each with the listeners (`namespace/profile/listener`), which are the same for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attachment {
     pub(crate) hosts: BTreeSet<String>,
+    /// Hosts whose names are in error: the route's rules answer 500 there.
+    pub(crate) failing: BTreeSet<String>,
     pub(crate) listeners: Vec<String>,
+}
+
+impl Attachment {
+    /// All hosts whose requests it takes.
+    pub(crate) fn all_hosts(&self) -> impl Iterator<Item = &String> {
+        self.hosts.iter().chain(&self.failing)
+    }
 }
 
 /// Finds the hosts and listeners of a route.
 pub(crate) fn attach(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Findings<'_>) -> Attachment {
-    let hosts = hostnames(&spec.hostnames, findings);
+    let (hosts, failing) = hostnames(&spec.hostnames, findings);
     let namespace = findings.object.key().namespace.clone();
     let key = match &spec.profile_ref {
         Some(reference) => {
@@ -59,6 +71,8 @@ pub(crate) fn attach(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Fin
         return Attachment::default();
     }
     let hosts = within(hosts, &profile.allowed.hostnames);
+    let mut failing = within(failing, &profile.allowed.hostnames);
+    failing.retain(|host| !hosts.contains(host));
     if (hosts.is_empty() || listeners.is_empty()) && findings.diags.is_empty() {
         let message = format!("no listener of RouterProfile `{}` admits these hosts", key.path());
         findings.warning(Reason::NotAttached, "spec.hostnames", message);
@@ -66,6 +80,7 @@ pub(crate) fn attach(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Fin
     let path = key.path();
     Attachment {
         hosts,
+        failing,
         listeners: listeners
             .into_iter()
             .map(|name| format!("{path}/{name}"))
@@ -99,24 +114,34 @@ fn listeners(
     listeners
 }
 
-/// The usable host names. None written means any host; none usable means none.
-fn hostnames(written: &[String], findings: &mut Findings<'_>) -> BTreeSet<String> {
+/// The usable host names, and what can be read in the others. None written means any host; none usable means none.
+fn hostnames(written: &[String], findings: &mut Findings<'_>) -> (BTreeSet<String>, BTreeSet<String>) {
     if written.is_empty() {
-        return BTreeSet::from(["*".to_owned()]);
+        return (BTreeSet::from(["*".to_owned()]), BTreeSet::new());
     }
     if written.len() > MAX_HOSTNAMES {
-        let message = format!("{} host names; {MAX_HOSTNAMES} are taken", written.len());
+        let message = format!(
+            "{} host names; {MAX_HOSTNAMES} are taken, the others answer 500",
+            written.len()
+        );
         findings.error(Reason::TooMany, "spec.hostnames", message);
     }
-    let mut hosts = BTreeSet::new();
-    for (at, name) in written.iter().take(MAX_HOSTNAMES).enumerate() {
+    let (mut hosts, mut failing) = (BTreeSet::new(), BTreeSet::new());
+    for (at, name) in written.iter().take(MAX_FAILING_HOSTNAMES).enumerate() {
+        let checked = check::hostname(name, true).map_err(|message| match salvage::host(name) {
+            Some(host) => format!("{message} (requests for `{host}` are answered 500 until then)"),
+            None => message,
+        });
         let field = format!("spec.hostnames[{at}]");
-        let checked = check::hostname(name, true);
-        if findings.check(Reason::InvalidHostname, &field, checked).is_some() {
+        let usable =
+            at >= MAX_HOSTNAMES || findings.check(Reason::InvalidHostname, &field, checked).is_some();
+        if usable && at < MAX_HOSTNAMES {
             hosts.insert(name.clone());
+        } else {
+            failing.extend(salvage::host(name));
         }
     }
-    hosts
+    (hosts, failing)
 }
 
 /// The parts of the hosts that lie within the allowed ones (Gateway API: the more specific of two that overlap).

@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use routed_snapshot::ir::{FieldMatch, PathMatch, ValueMatch};
 
-use super::check;
 use super::world::Findings;
+use super::{check, salvage};
 use crate::diag::Reason;
 use crate::kinds::edge_route::{FieldCondition, FieldMatchType, PathCondition, PathType, RouteMatch};
 
@@ -85,16 +85,23 @@ enum Names {
 
 /// A compiled match.
 pub(crate) struct Compiled {
+    /// Its place.
+    pub(crate) rank: Rank,
     /// The usable conditions: they take at least the requests that the written ones would have.
     pub(crate) conditions: Conditions,
     /// Whether they are all that was written.
     pub(crate) whole: bool,
 }
 
-/// Compiles one match. None where its path is unusable: nothing is known then of what it would have caught.
-pub(crate) fn compiled(written: &RouteMatch, field: &str, findings: &mut Findings<'_>) -> Option<Compiled> {
-    let mut whole = true;
+/// Compiles one match: the one of number `at` within its rule.
+pub(crate) fn compiled(
+    written: &RouteMatch,
+    at: (usize, usize),
+    field: &str,
+    findings: &mut Findings<'_>,
+) -> Compiled {
     let path = path(written.path.as_ref(), &format!("{field}.path.value"), findings);
+    let mut whole = path.is_ok();
     let method = written.method.as_ref().and_then(|method| {
         let checked = check::token(method).map(|()| method.clone());
         let method = findings.check(Reason::InvalidMatch, &format!("{field}.method"), checked);
@@ -110,16 +117,32 @@ pub(crate) fn compiled(written: &RouteMatch, field: &str, findings: &mut Finding
     let query_params = fields(&written.query_params, "queryParams", Names::Query);
     let cookies = fields(&written.cookies, "cookies", Names::Cookie);
     let conditions = Conditions {
-        path: path?,
+        path: path.unwrap_or_else(|nearest| nearest),
         method,
         headers,
         query_params,
         cookies,
     };
-    Some(Compiled { conditions, whole })
+    let key = findings.object.key();
+    let route = (key.namespace.clone(), key.name.clone());
+    let mut rank = conditions.rank(findings.object.meta().creation_timestamp, route, at);
+    if let (PathMatch::RegularExpression(_), Some(path)) = (&conditions.path, &written.path) {
+        // An expression in error has the place of what was written, not of what stands for it.
+        rank.path.1 = Reverse(path.value.as_deref().unwrap_or("/").chars().count());
+    }
+    Compiled {
+        rank,
+        conditions,
+        whole,
+    }
 }
 
-fn path(written: Option<&PathCondition>, field: &str, findings: &mut Findings<'_>) -> Option<PathMatch> {
+/// The path condition. The error is the one that stands for it where it can't be used.
+fn path(
+    written: Option<&PathCondition>,
+    field: &str,
+    findings: &mut Findings<'_>,
+) -> Result<PathMatch, PathMatch> {
     let kind = written.and_then(|path| path.r#type).unwrap_or_default();
     let value = written.and_then(|path| path.value.as_deref()).unwrap_or("/");
     let checked = match kind {
@@ -131,7 +154,8 @@ fn path(written: Option<&PathCondition>, field: &str, findings: &mut Findings<'_
             check::pattern(value).map(|()| PathMatch::RegularExpression(value.to_owned()))
         }
     };
-    findings.check(Reason::InvalidMatch, field, checked)
+    let checked = findings.check(Reason::InvalidMatch, field, checked);
+    checked.ok_or_else(|| salvage::path(kind, value))
 }
 
 fn without_slash(mut path: String) -> String {

@@ -326,7 +326,7 @@ impl Compiler {
     }
 
     fn move_hosts(&mut self, key: &ObjectKey, old: Option<&RouteFragment>, dirty: &mut Dirty) {
-        for host in old.into_iter().flat_map(|old| &old.attachment.hosts) {
+        for host in old.into_iter().flat_map(|old| old.attachment.all_hosts()) {
             if let Some(entry) = self
                 .hosts
                 .get_mut(&bucket_of(host))
@@ -337,7 +337,7 @@ impl Compiler {
             dirty.hosts.insert(host.clone());
         }
         let new = self.routes.get(key);
-        for host in new.into_iter().flat_map(|new| &new.attachment.hosts) {
+        for host in new.into_iter().flat_map(|new| new.attachment.all_hosts()) {
             let hosts = self.hosts.entry(bucket_of(host)).or_default();
             hosts.entry(host.clone()).or_default().routes.insert(key.clone());
             dirty.hosts.insert(host.clone());

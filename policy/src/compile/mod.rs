@@ -23,6 +23,7 @@ mod memo;
 mod profile;
 mod reference;
 mod route;
+mod salvage;
 mod table;
 mod tls;
 mod world;

@@ -1,8 +1,22 @@
 //! EdgeRoutes: rules with their matches, ready to be sorted into host tables.
 //!
+//! # What an error leaves of a rule
 //! A rule in error stays where it is and answers 500: what it would have caught must not fall through to a broader
-//! rule. A match that can't be compiled whole stays with its usable conditions, which take those requests and more.
-//! Only a match without a usable path is left out, since nothing is known of what it would have caught.
+//! rule. Every way by which an error could take a rule away, and what happens instead:
+//!
+//! | error | what happens |
+//! | --- | --- |
+//! | backend, filter, timeout or retry | the rule answers 500 (its share does, where one backend of several is in error) |
+//! | header, query or cookie condition, method | 500 to what the usable conditions take, which is more |
+//! | path, or expression that doesn't compile | 500 to the nearest path, or to all that begins like the expression ([`salvage`]) |
+//! | host name | 500 on the host that can be read in it ([`salvage`]), the other hosts are served; diagnosed only where none can |
+//! | too many rules, matches, host names | those above the limit answer 500 (matches and hosts up to 1024) |
+//! | EdgeRoute that can't be read | its last good version; without one 500 on the hosts and paths that can be read of it ([`crate::yaml`]) |
+//! | document that isn't YAML | its file's last good documents; without them diagnosed only: it says nothing of any request |
+//! | second definition of a name | diagnosed only: the object of the name is served as the first one says |
+//! | listener that the profile hasn't | the other listeners named; diagnosed only where there are none, since no listener of the profile was meant |
+//! | profile that is missing or can't be read | diagnosed only: no listener is open that its requests could come by |
+//! | profile that doesn't admit the route | a warning: the profile's word, not an error of the route |
 
 use routed_snapshot::ir::{Action, Retry, Rule, RuleTimeouts};
 use routed_snapshot::limits;
@@ -10,7 +24,7 @@ use routed_snapshot::limits;
 use super::attach::{Attachment, attach};
 use super::check;
 use super::filter::{Filters, filters};
-use super::matching::{Compiled, Conditions, Rank, compiled};
+use super::matching::{Conditions, Rank, compiled};
 use super::reference::{mirror, share};
 use super::world::{Findings, World};
 use crate::diag::{Diag, Reason};
@@ -37,6 +51,13 @@ pub(crate) struct RuleFragment {
     pub(crate) name: String,
     pub(crate) rule: Rule,
     pub(crate) matches: Vec<(Rank, Conditions)>,
+}
+
+impl RuleFragment {
+    /// Name of what stands for the rule on hosts whose names are in error.
+    pub(crate) fn failing_name(&self) -> String {
+        format!("{}/{}", self.name, Reason::InvalidHostname)
+    }
 }
 
 /// Turns a v2 field path into the v1 field it stands for.
@@ -85,6 +106,7 @@ pub(crate) fn route(object: &Object, world: &World<'_>) -> (RouteFragment, Vec<D
     let mut findings = Findings::new(object);
     let fragment = match object.body() {
         Body::EdgeRoute(spec) => compile(spec, world, &mut findings),
+        Body::UnreadEdgeRoute(spec) => return (unread(object, spec, world), Vec::new()),
         Body::EdgeRouteV1(old) => {
             findings.rename = v1_field;
             let fragment = compile(&upgrade(old), world, &mut findings);
@@ -101,6 +123,15 @@ pub(crate) fn route(object: &Object, world: &World<'_>) -> (RouteFragment, Vec<D
         },
     };
     (fragment, findings.diags)
+}
+
+/// What can be read of a route that can't: all of it answers 500. Its faults were found when it was read.
+fn unread(object: &Object, spec: &EdgeRouteSpec, world: &World<'_>) -> RouteFragment {
+    let mut fragment = compile(spec, world, &mut Findings::new(object));
+    for rule in &mut fragment.rules {
+        rule.rule = failure(Reason::Malformed);
+    }
+    fragment
 }
 
 fn compile(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Findings<'_>) -> RouteFragment {
@@ -126,7 +157,6 @@ fn compile(spec: &EdgeRouteSpec, world: &World<'_>, findings: &mut Findings<'_>)
 
 fn one_rule(at: usize, written: &RouteRule, world: &World<'_>, findings: &mut Findings<'_>) -> RuleFragment {
     let field = format!("spec.rules[{at}]");
-    let object = findings.object;
     let mut failed: Option<Reason> = (at >= MAX_ENTRIES).then_some(Reason::TooMany);
     let default = [RouteMatch::default()];
     let list = if written.matches.is_empty() {
@@ -144,20 +174,15 @@ fn one_rule(at: usize, written: &RouteRule, world: &World<'_>, findings: &mut Fi
     }
     let mut matches = Vec::with_capacity(list.len().min(MAX_FAILING_MATCHES));
     for (index, one) in list.iter().take(MAX_FAILING_MATCHES).enumerate() {
-        let compiled = compiled(one, &format!("{field}.matches[{index}]"), findings);
-        if !compiled.as_ref().is_some_and(|compiled| compiled.whole) {
+        let compiled = compiled(one, (at, index), &format!("{field}.matches[{index}]"), findings);
+        if !compiled.whole {
             failed = failed.or(Some(Reason::InvalidMatch));
         }
-        if let Some(Compiled { conditions, .. }) = compiled {
-            let key = object.key();
-            let route = (key.namespace.clone(), key.name.clone());
-            let rank = conditions.rank(object.meta().creation_timestamp, route, (at, index));
-            matches.push((rank, conditions));
-        }
+        matches.push((compiled.rank, compiled.conditions));
     }
     let rule = rule(written, &field, failed, world, findings);
     RuleFragment {
-        name: format!("EdgeRoute/{}/{at}", object.key().path()),
+        name: format!("EdgeRoute/{}/{at}", findings.object.key().path()),
         rule,
         matches,
     }
@@ -221,6 +246,14 @@ fn rule(
         timeouts,
         retry,
     }
+}
+
+/// What stands for a rule that answers 500.
+pub(crate) fn failure(reason: Reason) -> Rule {
+    failing(Action::Fail {
+        status: 500,
+        reason: reason.to_string(),
+    })
 }
 
 fn failing(action: Action) -> Rule {

@@ -16,7 +16,8 @@ pub(crate) struct HostTables {
     pub(crate) diags: Vec<Diag>,
 }
 
-type Entry<'a> = (&'a Rank, &'a Conditions, &'a RuleFragment, &'a ObjectKey);
+/// The last says whether the host is one whose name is in error.
+type Entry<'a> = (&'a Rank, &'a Conditions, &'a RuleFragment, &'a ObjectKey, bool);
 
 /// Builds the tables of a host from the routes that serve it. Listeners with the same routes share a table.
 pub(crate) fn host_tables(
@@ -42,16 +43,13 @@ pub(crate) fn host_tables(
     for (routes, listeners) in by_routes {
         let mut entries: Vec<Entry<'_>> = Vec::new();
         for key in routes {
-            let rules = fragments
-                .get(key)
-                .into_iter()
-                .flat_map(|fragment| &fragment.rules);
-            for rule in rules {
-                entries.extend(
-                    rule.matches
-                        .iter()
-                        .map(|(rank, conditions)| (rank, conditions, rule, key)),
-                );
+            let Some(fragment) = fragments.get(key) else {
+                continue;
+            };
+            let failing = fragment.attachment.failing.contains(host);
+            for rule in &fragment.rules {
+                let matches = rule.matches.iter();
+                entries.extend(matches.map(|(rank, conditions)| (rank, conditions, rule, key, failing)));
             }
         }
         if entries.is_empty() {
@@ -71,14 +69,17 @@ pub(crate) fn host_tables(
     built
 }
 
-fn http_match((rank, conditions, rule, _): &Entry<'_>) -> HttpMatch {
+fn http_match((rank, conditions, rule, _, failing): &Entry<'_>) -> HttpMatch {
     HttpMatch {
         path: conditions.path.clone(),
         method: conditions.method.clone(),
         headers: conditions.headers.clone(),
         query_params: conditions.query_params.clone(),
         cookies: conditions.cookies.clone(),
-        rule: rule.name.clone(),
+        rule: match failing {
+            true => rule.failing_name(),
+            false => rule.name.clone(),
+        },
         index: u32::try_from(rank.at().1).unwrap_or(u32::MAX),
     }
 }
@@ -96,7 +97,7 @@ fn lint(host: &str, entries: &[Entry<'_>], resources: &Resources, diags: &mut Ve
     let mut seen: HashSet<String> = HashSet::with_capacity(entries.len());
     let mut wide: HashMap<String, Vec<&Conditions>> = HashMap::new();
     let mut takes_all: Option<&str> = None;
-    for (rank, conditions, rule, key) in entries {
+    for (rank, conditions, rule, key, _) in entries {
         let first = seen.insert(identity(conditions));
         let covered = || {
             // Most tables have none, and need no shapes.

@@ -48,6 +48,18 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// The kind of our group that a misspelt name most probably means; none where it is like none of them.
+    pub(crate) fn nearest(name: &str) -> Option<Kind> {
+        let name = name.to_ascii_lowercase();
+        let distance =
+            |kind: &Kind| strsim::damerau_levenshtein(&kind.to_string().to_ascii_lowercase(), &name);
+        let nearest = Kind::OURS.into_iter().map(|kind| (distance(&kind), kind));
+        let (distance, kind) = nearest.min_by_key(|(distance, _)| *distance)?;
+        (distance <= 3).then_some(kind)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

@@ -8,9 +8,10 @@ use routed_snapshot::snapshot::{PartContent, bucket_of};
 use routed_snapshot::{Part, PartName, Snapshot};
 
 use super::{Compiler, Dirty};
+use crate::compile::route::failure;
 use crate::compile::table::host_tables;
 use crate::compile::{Report, TlsPair};
-use crate::diag::Diag;
+use crate::diag::{Diag, Reason};
 use crate::resources::Resources;
 
 impl Compiler {
@@ -77,11 +78,17 @@ impl Compiler {
 
     fn build_routes(&mut self, bucket: u8) {
         let mut part = RoutesPart::default();
-        for host in self.hosts.get(&bucket).into_iter().flat_map(BTreeMap::values) {
+        for (name, host) in self.hosts.get(&bucket).into_iter().flatten() {
             part.tables.extend(host.tables.iter().cloned());
             let fragments = host.routes.iter().filter_map(|key| self.routes.get(key));
             for fragment in fragments.filter(|fragment| !fragment.attachment.listeners.is_empty()) {
-                for rule in fragment.rules.iter().filter(|rule| !rule.matches.is_empty()) {
+                let rules = fragment.rules.iter().filter(|rule| !rule.matches.is_empty());
+                if fragment.attachment.failing.contains(name) {
+                    let failing = rules.map(|rule| (rule.failing_name(), failure(Reason::InvalidHostname)));
+                    part.rules.extend(failing);
+                    continue;
+                }
+                for rule in rules {
                     if !part.rules.contains_key(&rule.name) {
                         part.rules.insert(rule.name.clone(), rule.rule.clone());
                     }
