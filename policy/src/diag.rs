@@ -20,6 +20,8 @@ pub enum Reason {
     AlreadyDefined,
     /// No Backend of the name.
     BackendNotFound,
+    /// No ConfigMap of the name, or no such entry in it.
+    ConfigMapNotFound,
     /// A reference into another namespace.
     CrossNamespace,
     /// A version that will go.
@@ -60,7 +62,7 @@ pub enum Reason {
     NotAttached,
     /// No profile of the name.
     ProfileNotFound,
-    /// No Secret or ConfigMap of the name, or no such entry in it.
+    /// No Secret of the name, or no such entry in it.
     SecretNotFound,
     /// No Service (nor Backend) of the name, or no such port.
     ServiceNotFound,
@@ -83,6 +85,23 @@ impl fmt::Display for Reason {
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl Diag {
+    /// What is a cause comes before what follows of it: objects that can't be read, then what rules refer to, then
+    /// rules.
+    pub(crate) fn order(&self) -> (u8, &Diag) {
+        let unread = matches!(
+            self.reason,
+            Reason::Malformed | Reason::UnknownKind | Reason::InvalidName | Reason::TooLarge
+        );
+        let rank = match self.kind.as_str() {
+            _ if unread => 0,
+            "EdgeRoute" => 2,
+            _ => 1,
+        };
+        (rank, self)
     }
 }
 

@@ -173,7 +173,8 @@ impl From<'_> {
                 let at = error
                     .location()
                     .map_or((1, 1), |at| (narrow(at.line()), narrow(at.column())));
-                malformed(String::new(), message_of(&error), at)
+                let field = field_of_fault::<T>(text);
+                malformed(field.clone(), in_words(&message_of(&error), &field), at)
             }),
             From::Entry {
                 document,
@@ -182,10 +183,47 @@ impl From<'_> {
             } => serde_path_to_error::deserialize(*value).map_err(|error| {
                 let field = format!("{base}{}", error.path());
                 let at = locate(document, &field);
-                malformed(field, error.into_inner().to_string(), at)
+                let message = in_words(&error.inner().to_string(), &field);
+                malformed(field, message, at)
             }),
         }
     }
+}
+
+/// Where a document can't be read. It is read again for this: keeping the path while reading would cost every
+/// document what only the bad ones need.
+fn field_of_fault<T: DeserializeOwned>(text: &str) -> String {
+    let mut field = String::new();
+    // The fault is known; only the path to it is wanted.
+    let _ = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |reader| {
+        let read = serde_path_to_error::deserialize::<_, T>(reader);
+        read.map(drop).map_err(|error| {
+            field = error.path().to_string();
+            error.into_inner()
+        })
+    });
+    let known = field.split(".?").next().unwrap_or_default();
+    known.trim_matches(['.', '?']).to_owned()
+}
+
+/// A message of the reader with its names of number types turned into the numbers that are meant.
+fn in_words(message: &str, field: &str) -> String {
+    let port = field.rsplit('.').next().is_some_and(|last| last.ends_with("ort"));
+    let types = [
+        ("u16", if port { "1 to 65535" } else { "0 to 65535" }),
+        ("u32", "0 to 4294967295"),
+        ("u64", "0 or more"),
+        ("i32", "a whole number"),
+    ];
+    for (name, range) in types {
+        if message == format!("invalid {name}") {
+            return format!("a number is needed: {range}");
+        }
+        if let Some(front) = message.strip_suffix(&format!("expected {name}")) {
+            return format!("{front}a number is needed: {range}");
+        }
+    }
+    message.to_owned()
 }
 
 fn narrow(number: u64) -> u32 {

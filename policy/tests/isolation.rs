@@ -142,10 +142,12 @@ fn a_misspelt_kind_is_no_profile_unless_it_is_spelt_like_one() {
 /// The status of each rule that answers by itself, by its name.
 fn answers(report: &Report) -> Vec<(String, u16)> {
     let parts = report.snapshot.parts().iter();
-    let rules = parts.filter_map(|(name, part)| match (name, part.content()) {
-        (PartName::Routes(_), PartContent::Routes(part)) => Some(part.rules.iter()),
-        _ => None,
-    });
+    let rules = parts.filter_map(
+        |(name, part)| match (name, part.content().unwrap().into_owned()) {
+            (PartName::Routes(_), PartContent::Routes(part)) => Some(part.rules),
+            _ => None,
+        },
+    );
     let status = |action: &Action| match action {
         Action::Fail { status, .. } => *status,
         Action::DirectResponse(answer) => answer.status,
@@ -153,7 +155,7 @@ fn answers(report: &Report) -> Vec<(String, u16)> {
     };
     rules
         .flatten()
-        .map(|(name, rule)| (name.clone(), status(&rule.action)))
+        .map(|(name, rule)| (name, status(&rule.action)))
         .collect()
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Findings {
     pub(crate) report: Report,
     /// Why a router would refuse the snapshot whole; a fault of the compiler, not of the author.
     pub(crate) refused: Option<String>,
+    /// Why a router would refuse it without a flag.
+    pub(crate) reservation: Option<String>,
     /// Errors.
     pub(crate) errors: usize,
     /// Warnings.
@@ -40,9 +42,13 @@ impl Findings {
         let refused = Index::build(&report.snapshot, None)
             .err()
             .map(|error| error.to_string());
+        let reservation = report.snapshot.is_empty().then(|| {
+            "a router refuses it: no rule is served; an empty table needs `--allow-empty`".to_owned()
+        });
         Findings {
             errors: count(Severity::Error) + usize::from(refused.is_some()),
-            warnings: count(Severity::Warning),
+            warnings: count(Severity::Warning) + usize::from(reservation.is_some()),
+            reservation,
             refused,
             report,
         }
@@ -53,6 +59,9 @@ impl Findings {
         show::diagnostics(input, &self.report.diags);
         if let Some(refused) = &self.refused {
             output::complain(&format!("error: a router would refuse the snapshot: {refused}\n"));
+        }
+        if let Some(reservation) = &self.reservation {
+            output::complain(&format!("warning: {reservation}\n"));
         }
     }
 }
@@ -115,6 +124,8 @@ struct Summary<'r> {
     warnings: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation: Option<&'r str>,
     /// Hash of the snapshot that the input compiles to.
     hash: String,
 }
@@ -130,6 +141,7 @@ impl<'r> Machine<'r> {
                 errors: findings.errors,
                 warnings: findings.warnings,
                 refused: findings.refused.as_deref(),
+                reservation: findings.reservation.as_deref(),
                 hash: findings.report.snapshot.hash().to_string(),
             },
         }

@@ -86,6 +86,23 @@ fn stdin_is_judged_as_a_file() {
     }
 }
 
+/// A router refuses a table without rules unless it is told to take it.
+#[test]
+fn what_a_router_takes_only_by_a_flag_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(cases().join("good.yaml")).unwrap();
+    let (backend, _) = text.split_once("---\n").unwrap();
+    fs::write(folder.path().join("backend.yaml"), backend).unwrap();
+    let (code, json, said) = validate(folder.path(), &["."]);
+    assert_eq!(
+        (code, &json["summary"]["warnings"]),
+        (0, &Value::from(1)),
+        "{said}"
+    );
+    assert!(said.contains("--allow-empty"), "{said}");
+    assert_eq!(validate(folder.path(), &["--strict", "."]).0, 1);
+}
+
 #[test]
 fn references_hold_across_the_files_of_a_folder() {
     let folder = tempfile::tempdir().unwrap();

@@ -126,6 +126,7 @@ fn source(
     });
     let resources = args.resources.as_ref().map(|path| ResourcesConfig {
         polling,
+        profile: Some(args.profile.clone()),
         allow_empty: args.allow_empty,
         ..ResourcesConfig::new(path)
     });

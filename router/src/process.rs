@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::admin::{self, Admin};
 use crate::config::Config;
 use crate::drain::{self, Ended, Stop};
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, ListenersView};
 use crate::process_stats::ProcessStats;
 use crate::shared::Shared;
 use crate::workers::Workers;
@@ -63,6 +63,8 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
         shared,
         state,
         listeners,
+        last: None,
+        problem: None,
     };
     tokio::select! {
         never = process.follow() => match never {},
@@ -101,6 +103,9 @@ fn announce(config: &Config, keys: &Keys) {
     );
 }
 
+/// The profile that is run where none is named.
+const DEFAULT_PROFILE: &str = "default/default";
+
 /// What the main thread keeps up to date.
 struct Process {
     profile: String,
@@ -109,6 +114,9 @@ struct Process {
     shared: Arc<Shared>,
     state: Arc<Admin>,
     listeners: Listeners,
+    /// The profile run last, and why it is not the one asked for.
+    last: Option<ir::Profile>,
+    problem: Option<String>,
 }
 
 impl Process {
@@ -137,26 +145,50 @@ impl Process {
 
     async fn apply(&mut self) {
         let Some(profile) = self.present() else { return };
+        let problem = self.missing_profile();
+        if let Some(problem) = problem.as_ref().filter(|_| self.problem != problem) {
+            tracing::error!(profile = self.profile, "{problem}");
+        }
+        self.problem = problem;
         self.listeners.apply(&profile, &self.keys.load()).await;
-        self.state.show(self.listeners.view(&profile));
+        self.show(&profile);
+        self.last = Some(profile);
+    }
+
+    fn show(&self, profile: &ir::Profile) {
+        self.state.show(ListenersView {
+            problem: self.problem.clone(),
+            ..self.listeners.view(profile)
+        });
+    }
+
+    /// What is wrong where the profile asked for by name isn't there: most probably it is misspelt, and its routes
+    /// are served nowhere. Nobody asks for the default one by name.
+    fn missing_profile(&self) -> Option<String> {
+        let index = self.live.load_full()?;
+        if self.profile == DEFAULT_PROFILE || index.profile(&self.profile).is_some() {
+            return None;
+        }
+        let instead = match &self.last {
+            Some(_) => "the last one stays in use until it is back",
+            None => "the built-in one (HTTP on :8080) stands in",
+        };
+        Some(format!("no RouterProfile `{}`: {instead}", self.profile))
     }
 
     async fn revisit(&mut self) {
         let Some(profile) = self.present() else { return };
         self.listeners.revisit(&profile, &self.keys.load()).await;
-        self.state.show(self.listeners.view(&profile));
+        self.show(&profile);
     }
 
     /// The profile to run; none before the first table.
     fn present(&self) -> Option<ir::Profile> {
         let index = self.live.load_full()?;
-        // Design: where the object doesn't exist, the built-in profile is run.
-        Some(
-            index
-                .profile(&self.profile)
-                .cloned()
-                .unwrap_or_else(ir::Profile::built_in),
-        )
+        // Where the object doesn't exist the built-in profile is run. One that was there and is gone stays: the
+        // built-in one listens on all addresses, and a router of the loopback must not become public.
+        let last = || self.last.clone().unwrap_or_else(ir::Profile::built_in);
+        Some(index.profile(&self.profile).cloned().unwrap_or_else(last))
     }
 
     async fn drain(&mut self, stop: &mut watch::Receiver<Stop>) -> Ended {

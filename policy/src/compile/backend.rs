@@ -236,10 +236,11 @@ fn ca_text(
         _ => None,
     };
     text.ok_or_else(|| {
-        (
-            Reason::SecretNotFound,
-            format!("no {kind} `{namespace}/{name}` with `{key}`"),
-        )
+        let reason = match kind {
+            Kind::ConfigMap => Reason::ConfigMapNotFound,
+            _ => Reason::SecretNotFound,
+        };
+        (reason, format!("no {kind} `{namespace}/{name}` with `{key}`"))
     })
 }
 

@@ -109,14 +109,18 @@ fn one_member(filter: &RouteFilter, field: &str, findings: &mut Findings<'_>) ->
             filter.request_mirror.is_some(),
         ),
     ];
-    if let Some((member, ..)) = members
+    if let Some((member, kind, _)) = members
         .iter()
         .find(|(_, kind, set)| *set != (*kind == filter.r#type))
     {
-        let message = format!(
-            "`type: {}` and the members written don't fit",
-            name_of(filter.r#type)
-        );
+        let name = name_of(filter.r#type);
+        let message = match *kind == filter.r#type {
+            true => format!("`type: {name}` needs the member `{member}`, which is missing"),
+            false => format!(
+                "`type: {name}` has no member `{member}`; take it out, or set `type: {}`",
+                name_of(*kind)
+            ),
+        };
         findings.error(Reason::InvalidFilter, &format!("{field}.{member}"), message);
         return None;
     }
@@ -298,6 +302,11 @@ fn request_redirect(
     if let Some(hostname) = &written.hostname {
         let checked = check::hostname(hostname, false);
         findings.check(Reason::InvalidFilter, &format!("{field}.hostname"), checked)?;
+    }
+    let changes = written.scheme.is_some() || written.hostname.is_some() || written.port.is_some();
+    if !changes && written.path.is_none() {
+        let message = "it redirects each request to itself: set `scheme`, `hostname`, `port` or `path`";
+        findings.warning(Reason::InvalidFilter, field, message);
     }
     Some(Redirect {
         scheme: written.scheme.clone(),

@@ -22,8 +22,8 @@ use crate::resources::{Body, Cursor, Kind, Object, ObjectKey, Resources};
 #[derive(Debug, Default)]
 pub struct Compiler {
     cursor: Option<Cursor>,
-    /// Profiles that are written and can't be read.
-    unread_profiles: BTreeSet<ObjectKey>,
+    /// Objects that are written and can't be read.
+    unread: BTreeSet<ObjectKey>,
     seen: BTreeMap<ObjectKey, Arc<Object>>,
     /// What each unit looked at, and the other way round.
     looked_at: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
@@ -79,13 +79,9 @@ impl Compiler {
     pub fn compile(&mut self, resources: &Resources) -> Report {
         let mut dirty = Dirty::default();
         let mut changed = self.changed(resources);
-        let unread = resources.unread().iter();
-        let unread: BTreeSet<_> = unread
-            .filter(|key| key.kind == Kind::RouterProfile)
-            .cloned()
-            .collect();
-        changed.extend(unread.symmetric_difference(&self.unread_profiles).cloned());
-        self.unread_profiles = unread;
+        let unread = resources.unread();
+        changed.extend(unread.symmetric_difference(&self.unread).cloned());
+        self.unread.clone_from(unread);
         for key in changed {
             self.note(&key, resources.get(&key), &mut dirty);
         }

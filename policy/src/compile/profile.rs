@@ -179,7 +179,8 @@ impl Context<'_, '_, '_> {
         })
     }
 
-    /// A certificate in error is left out; the listener serves with the others.
+    /// A certificate whose Secret is missing or damaged stays, without a fingerprint: a router that holds a pair of
+    /// its name serves that on and reports it, and one that doesn't says which is missing.
     fn tls(&mut self, written: &ListenerTlsSpec, field: &str) -> ListenerTls {
         let mut certificates = Vec::new();
         for (at, reference) in written.certificate_refs.iter().enumerate() {
@@ -210,16 +211,17 @@ impl Context<'_, '_, '_> {
                 .error(Reason::CrossNamespace, &format!("{field}.namespace"), message);
             return None;
         }
+        let name = format!("{namespace}/{}", reference.name);
         match tls::pair(self.world, namespace, &reference.name) {
             Ok(pair) => {
-                let name = format!("{namespace}/{}", reference.name);
                 let fingerprint = pair.fingerprint.clone();
                 self.keys.insert(name.clone(), pair);
                 Some(CertificateRef { name, fingerprint })
             }
             Err((reason, message)) => {
                 self.findings.error(reason, field, message);
-                None
+                let fingerprint = String::new();
+                Some(CertificateRef { name, fingerprint })
             }
         }
     }

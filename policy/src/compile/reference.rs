@@ -129,11 +129,19 @@ fn service(own: &str, name: &str, port: Option<u16>, world: &World<'_>) -> Resul
 
 /// A Backend, where there is one of the name.
 fn backend(own: &str, name: &str, member: &'static str, world: &World<'_>) -> Option<Result<String, Fault>> {
-    world.get(Kind::Backend, own, name)?;
-    if world.backend_is_usable(&ObjectKey::new(Kind::Backend, Some(own), name)) {
+    let key = ObjectKey::new(Kind::Backend, Some(own), name);
+    let written = world.get(Kind::Backend, own, name);
+    if written.is_none() && !world.is_unread(&key) {
+        return None;
+    }
+    if world.backend_is_usable(&key) {
         return Some(Ok(backend_name(own, name)));
     }
-    let message = format!("Backend `{own}/{name}` is in error");
+    let fault = match written {
+        Some(_) => "is in error",
+        None => "can't be read",
+    };
+    let message = format!("Backend `{own}/{name}` {fault}");
     Some(Err((Reason::BackendNotFound, member, message)))
 }
 

@@ -27,6 +27,11 @@ impl<'a> World<'a> {
         found
     }
 
+    /// Whether an object is written and can't be read. Whoever asks has looked for it by [`World::get`] before.
+    pub(crate) fn is_unread(&self, key: &ObjectKey) -> bool {
+        self.resources.unread().contains(key)
+    }
+
     pub(crate) fn backend_is_usable(&self, key: &ObjectKey) -> bool {
         self.usable.get(key).copied().unwrap_or(false)
     }

@@ -15,6 +15,7 @@ use super::{NotBuilt, ObjectStatus};
     group = "routed.io",
     version = "v1",
     kind = "Backend",
+    doc = "A pool of endpoints, and how to talk to them: fixed addresses, or those of a Service.",
     namespaced,
     shortname = "be",
     category = "routed",
@@ -35,7 +36,7 @@ pub struct BackendSpec {
     /// Not built yet: a name that is resolved again and again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<NotBuilt>,
-    /// What is spoken. Absent: h1.
+    /// What is spoken. Absent: `h1`, the only one built yet; `h2`, `h2c` and `auto` are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<BackendProtocol>,
     /// The host name that belongs to the pool.

@@ -13,6 +13,7 @@ use super::{NotBuilt, ObjectStatus};
     group = "routed.io",
     version = "v2",
     kind = "EdgeRoute",
+    doc = "Says what happens to requests for some hosts: matches, filters, and the backends that they go to.",
     namespaced,
     shortname = "er",
     category = "routed",

@@ -13,6 +13,7 @@ use super::ObjectStatus;
     group = "routed.io",
     version = "v1",
     kind = "EdgeRoute",
+    doc = "Sends requests for one host and one path prefix to one Service. Deprecated: use routed.io/v2.",
     namespaced,
     shortname = "er",
     category = "routed",

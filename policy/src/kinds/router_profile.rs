@@ -15,6 +15,7 @@ use super::{NotBuilt, ObjectStatus};
     group = "routed.io",
     version = "v1",
     kind = "RouterProfile",
+    doc = "What a router listens on, which routes may attach, and the limits that hold for all of them.",
     namespaced,
     shortname = "rpf",
     category = "routed",

@@ -15,6 +15,7 @@ use super::{NotBuilt, ObjectStatus};
     group = "routed.io",
     version = "v1",
     kind = "RoutingPolicy",
+    doc = "Not built yet: every object of this kind is refused and has no effect. Will choose a Backend for requests by tenant, agent, path and attributes.",
     plural = "routingpolicies",
     namespaced,
     shortname = "rp",

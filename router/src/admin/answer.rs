@@ -76,6 +76,7 @@ fn snapshot(admin: &Admin) -> Answer {
     };
     let view = admin.view().clone();
     shown.insert("profile".into(), json!(admin.shared.profile));
+    shown.insert("profileProblem".into(), json!(view.problem));
     shown.insert("routes".into(), json!(routes));
     shown.insert("ageMs".into(), json!(age_ms));
     shown.insert("listeners".into(), json!(view.listeners));

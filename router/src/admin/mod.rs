@@ -82,6 +82,7 @@ impl Admin {
         } else if !view.applied {
             reasons.push("the snapshot is not applied yet".to_owned());
         }
+        reasons.extend(view.problem.clone());
         let unbound = view.listeners.iter().filter_map(|listener| {
             let problem = listener.problem.as_ref()?;
             Some(format!("listener {}: {problem}", listener.name))

@@ -15,6 +15,7 @@ pub(super) fn metrics(admin: &Admin) -> String {
         out.push('\n');
     }
     source(admin, &mut out);
+    compile(admin, &mut out);
     listeners(admin, &mut out);
     let stats = &admin.stats;
     one(
@@ -137,6 +138,28 @@ fn streams(status: &SourceStatus, out: &mut String) {
 fn age(since: Option<jiff::Timestamp>) -> Option<u64> {
     let age = jiff::Timestamp::now().duration_since(since?).as_secs();
     Some(age.max(0).unsigned_abs())
+}
+
+/// What the compiler said, where the source compiles; the same counts as `/snapshot`.
+fn compile(admin: &Admin, out: &mut String) {
+    let status = admin.shared.live.status().view();
+    let Some(compile) = status.compile else { return };
+    let gauges = [
+        (
+            "routed_compile_errors",
+            "Errors of the last compile.",
+            compile.errors,
+        ),
+        (
+            "routed_compile_warnings",
+            "Warnings of the last compile.",
+            compile.warnings,
+        ),
+    ];
+    for (name, help, count) in gauges {
+        head(out, name, "gauge", help);
+        let _ = writeln!(out, "{name}{{source=\"resources\"}} {count}");
+    }
 }
 
 fn listeners(admin: &Admin, out: &mut String) {

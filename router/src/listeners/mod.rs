@@ -64,6 +64,9 @@ pub(crate) struct ListenersView {
     /// Whether a profile was applied at all.
     #[serde(skip)]
     pub(crate) applied: bool,
+    /// Why the profile is not the one asked for.
+    #[serde(skip)]
+    pub(crate) problem: Option<String>,
     /// Each listener of the profile.
     pub(crate) listeners: Vec<ListenerView>,
     /// Each certificate of the profile.
@@ -178,6 +181,7 @@ impl Listeners {
         };
         ListenersView {
             applied: true,
+            problem: None,
             listeners: profile.listeners.keys().map(view).collect(),
             certificates: self.certificates.view(),
         }

@@ -22,6 +22,9 @@ use serde::Serialize;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+/// The compiler leaves the fingerprint out where the Secret gives no pair.
+const SECRET_UNUSABLE: &str = "its Secret is missing or damaged";
+
 /// Largest certificate or key file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -160,7 +163,11 @@ impl std::fmt::Display for CertificateId {
 impl Slot {
     fn take_named(&mut self, id: &CertificateId, pair: Option<&Arc<KeyPair>>, fingerprint: &str) -> bool {
         let Some(pair) = pair else {
-            self.report(id, Some("no key for it has arrived".to_owned()));
+            let problem = match fingerprint {
+                "" => SECRET_UNUSABLE,
+                _ => "no key for it has arrived",
+            };
+            self.report(id, Some(problem.to_owned()));
             return false;
         };
         let differs = pair.fingerprint != fingerprint;
@@ -172,7 +179,13 @@ impl Slot {
             return false;
         }
         let changed = self.take(id, &pair.certificate_pem, &pair.key_pem);
-        let mismatch = || differs.then(|| "the pair served is not the one the snapshot names".to_owned());
+        let mismatch = || {
+            let problem = match fingerprint {
+                "" => SECRET_UNUSABLE,
+                _ => "the pair served is not the one the snapshot names",
+            };
+            differs.then(|| problem.to_owned())
+        };
         self.report(id, self.verdict.clone().or_else(mismatch));
         changed
     }
@@ -226,12 +239,11 @@ impl Slot {
         if let Some(text) = &problem
             && self.problem != problem
         {
-            let serving = if self.served.is_some() {
-                "the old pair serves on"
+            if self.served.is_some() {
+                tracing::warn!(certificate = %id, problem = text, "certificate not usable; the old pair serves on");
             } else {
-                "its names are refused"
-            };
-            tracing::warn!(certificate = %id, problem = text, serving, "certificate not usable");
+                tracing::error!(certificate = %id, problem = text, "certificate not usable; its names are refused");
+            }
         }
         self.problem = problem;
     }

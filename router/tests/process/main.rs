@@ -7,6 +7,7 @@ mod admin;
 #[path = "../../../snapshot-sources/tests/grpc/server.rs"]
 #[allow(dead_code, unreachable_pub, reason = "these tests use their share of it")]
 mod control_plane;
+mod gone;
 mod grpc;
 mod listeners;
 mod support;

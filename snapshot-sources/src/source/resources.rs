@@ -9,6 +9,9 @@
 //!   the routes of a whole file. A file that never was good contributes the documents that can be read.
 //! - **So does an object that stops being readable** (an unknown field, a wrong type): it stays what it was, with the
 //!   error reported. A misspelt profile must not close its ports, nor open those of the built-in one.
+//! - **So does the profile that is served, once nothing defines it any more**, until it is back or the router starts
+//!   again: the built-in one listens on all addresses, which a router of the loopback never asked for.
+//! - **So does the pair of a Secret that is gone or damaged**, for as long as a listener names it.
 //! - **Keys are stored in two steps**: old and new together before the table is published, the new ones alone
 //!   after it, so that no handshake of either table lacks its pair.
 
@@ -18,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use routed_policy::resources::MAX_FILE_BYTES;
-use routed_policy::{Compiler, Diag, Reason, Report, Resources, Severity};
+use routed_policy::{Compiler, Diag, Kind, ObjectKey, Reason, Report, Resources, Severity};
 
 use crate::admit::Refusal;
 use crate::disk::tree::{Seen, Tree};
@@ -39,6 +42,8 @@ pub struct ResourcesConfig {
     pub polling: Polling,
     /// Whether a table without routes is taken.
     pub allow_empty: bool,
+    /// `namespace/name` of the profile that is served: its last version stays when nothing defines it any more.
+    pub profile: Option<String>,
 }
 
 impl ResourcesConfig {
@@ -48,6 +53,7 @@ impl ResourcesConfig {
             path: path.into(),
             polling: Polling::default(),
             allow_empty: false,
+            profile: None,
         }
     }
 }
@@ -83,8 +89,8 @@ impl ResourcesLook {
         let wanted: fn(&str) -> bool = |name| name.ends_with(".yaml") || name.ends_with(".yml");
         ResourcesLook {
             tree: Tree::new(config.path.clone(), wanted, MAX_FILE_BYTES as u64),
+            compile: Compile::new(&config),
             config,
-            compile: Compile::default(),
             verdict: Ok(()),
         }
     }
@@ -130,8 +136,7 @@ impl ResourcesLook {
                 publish(report, feed, keys, self.config.allow_empty)
             }
             Err(_) => {
-                self.compile.resources = Resources::default();
-                self.compile.compiler = Compiler::new();
+                self.compile.forget(&self.config);
                 Err(Refusal::Panicked)
             }
         };
@@ -143,6 +148,25 @@ impl ResourcesLook {
 }
 
 impl Compile {
+    fn new(config: &ResourcesConfig) -> Compile {
+        let mut compile = Compile::default();
+        compile.forget(config);
+        compile
+    }
+
+    fn forget(&mut self, config: &ResourcesConfig) {
+        self.resources = Resources::default();
+        self.compiler = Compiler::new();
+        if let Some((namespace, name)) = config
+            .profile
+            .as_deref()
+            .and_then(|profile| profile.split_once('/'))
+        {
+            let key = ObjectKey::new(Kind::RouterProfile, Some(namespace), name);
+            self.resources.hold(key);
+        }
+    }
+
     fn run(&mut self, files: &[(String, Arc<[u8]>)]) -> Report {
         let as_is = files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec()));
         self.resources.reload_keeping(as_is);
@@ -216,11 +240,16 @@ fn publish(report: Report, feed: &Feed, keys: &Keys, allow_empty: bool) -> Resul
             (name, Arc::new(pair))
         })
         .collect();
-    let mut both = (*keys.load()).clone();
+    let held = keys.load();
+    let mut both = (*held).clone();
     both.extend(new.iter().map(|(name, pair)| (name.clone(), pair.clone())));
     feed.store_keys(keys, both);
     let offered = feed.offer(&report.snapshot, allow_empty)?;
-    feed.store_keys(keys, new);
+    // The pair of a Secret that is gone serves on for as long as a listener names it.
+    let gone = held.iter().filter(|(name, _)| feed.needs_pair(name));
+    let mut kept: KeyTable = gone.map(|(name, pair)| (name.clone(), pair.clone())).collect();
+    kept.extend(new);
+    feed.store_keys(keys, kept);
     tracing::info!(hash = %report.snapshot.hash(), ?offered, "resources taken");
     Ok(())
 }

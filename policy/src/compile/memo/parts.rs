@@ -12,7 +12,7 @@ use crate::compile::route::failure;
 use crate::compile::table::host_tables;
 use crate::compile::{Report, TlsPair};
 use crate::diag::{Diag, Reason};
-use crate::resources::Resources;
+use crate::resources::{Kind, Resources};
 
 impl Compiler {
     pub(super) fn build_parts(&mut self, resources: &Resources, dirty: &Dirty) {
@@ -36,7 +36,8 @@ impl Compiler {
         let named = self.profiles.iter();
         let mut profiles: BTreeMap<_, _> = named.map(|(key, of)| (key.path(), of.profile.clone())).collect();
         // Nothing listens for a profile that can't be read: a router runs the built-in one only where there is none.
-        let unread = self.unread_profiles.iter();
+        let unread = self.unread.iter();
+        let unread = unread.filter(|key| key.kind == Kind::RouterProfile);
         profiles.extend(unread.map(|key| (key.path(), Profile::default())));
         profiles
             .entry("default/default".to_owned())
@@ -120,7 +121,7 @@ impl Compiler {
         }
         let of_objects = self.diags.values().chain(self.host_diags.values()).flatten();
         let mut diags: Vec<Diag> = resources.diags().iter().chain(of_objects).cloned().collect();
-        diags.sort();
+        diags.sort_by(|a, b| a.order().cmp(&b.order()));
         Report {
             snapshot: Snapshot::new(self.parts.clone(), None),
             keys,
