@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_local;
 
 use crate::conn::{Connection, ListenerContext, probe_when_idle};
@@ -21,17 +21,25 @@ use crate::http::serve_connection;
 use crate::process_stats::ProcessStats;
 use crate::tls::{self, Terminator};
 use crate::worker::Worker;
-use crate::workers::Open;
+use crate::workers::{Open, OpenGuard};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The shortest pause.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What one worker needs to accept on one socket.
 #[derive(Debug)]
 pub(crate) struct Accepting {
-    /// The socket, non-blocking and listening.
-    pub(crate) socket: TcpListener,
-    /// What its connections become; replaced without touching the socket.
+    /// The worker's socket, non-blocking and listening, to accept on a duplicate of.
+    pub(crate) socket: Arc<TcpListener>,
+    /// What becomes of its connections.
+    pub(crate) intake: Intake,
+}
+
+/// What becomes of the connections of a set of sockets.
+#[derive(Debug, Clone)]
+pub(crate) struct Intake {
+    /// What they become; replaced without touching the sockets.
     pub(crate) target: Arc<ArcSwap<Target>>,
     /// Open connections of the process.
     pub(crate) open: Open,
@@ -52,73 +60,102 @@ pub(crate) struct Target {
     pub(crate) drain: watch::Receiver<bool>,
 }
 
-/// Accepts until `stop` is dropped, then accepts what the queue still holds and closes the socket.
-pub(crate) async fn run(accepting: Accepting, worker: Rc<Worker>, mut stop: oneshot::Receiver<()>) {
-    let Accepting {
-        socket,
-        target,
-        open,
-        stats,
-    } = accepting;
-    let begin = |stream: TcpStream, peer: SocketAddr| {
-        let serving = serve(stream, peer, target.load_full(), worker.clone(), stats.clone());
-        let guard = open.enter();
-        spawn_local(async move {
-            serving.await;
-            drop(guard);
-        });
-    };
-    let listener = match tokio::net::TcpListener::from_std(socket) {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%error, listener = target.load().context.name, "a socket can't be accepted on");
-            return;
+/// A connection that the main thread accepted from a queue that it closes, on its way to a worker. It counts as open.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    target: Arc<Target>,
+    stats: Arc<ProcessStats>,
+    open: OpenGuard,
+}
+
+impl Intake {
+    /// A connection for a worker.
+    pub(crate) fn arrival(&self, stream: std::net::TcpStream, peer: SocketAddr) -> Arrival {
+        Arrival {
+            stream,
+            peer,
+            target: self.target.load_full(),
+            stats: self.stats.clone(),
+            open: self.open.enter(),
         }
-    };
+    }
+
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, worker: &Rc<Worker>) {
+        let (target, stats) = (self.target.load_full(), self.stats.clone());
+        begin(stream, peer, target, worker.clone(), stats, self.open.enter());
+    }
+}
+
+impl Arrival {
+    /// Serves it on the worker of this thread.
+    pub(crate) fn serve(self, worker: &Rc<Worker>) {
+        // The system gives new connections in blocking mode.
+        let stream = self.stream.set_nonblocking(true);
+        match stream.and_then(|()| TcpStream::from_std(self.stream)) {
+            Ok(stream) => begin(
+                stream,
+                self.peer,
+                self.target,
+                worker.clone(),
+                self.stats,
+                self.open,
+            ),
+            Err(_) => self.stats.accept_errors.add(1),
+        }
+    }
+}
+
+fn begin(
+    stream: TcpStream,
+    peer: SocketAddr,
+    target: Arc<Target>,
+    worker: Rc<Worker>,
+    stats: Arc<ProcessStats>,
+    open: OpenGuard,
+) {
+    spawn_local(async move {
+        serve(stream, peer, target, worker, stats).await;
+        drop(open);
+    });
+}
+
+/// Accepts until the sender of `stop` is dropped. What the queue then holds stays there, for the set's owner.
+pub(crate) async fn run(accepting: Rc<Accepting>, worker: Rc<Worker>, mut stop: watch::Receiver<()>) {
+    let Accepting { socket, intake } = &*accepting;
     let mut pause = Pause::default();
+    let mut listener = None;
     loop {
+        let accepted = async {
+            let listener = match &mut listener {
+                Some(listener) => listener,
+                none => none.insert(tokio::net::TcpListener::from_std(socket.try_clone()?)?),
+            };
+            listener.accept().await
+        };
         let accepted = tokio::select! {
-            _ = &mut stop => break,
-            accepted = listener.accept() => accepted,
+            _ = stop.changed() => return,
+            accepted = accepted => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
                 pause = Pause::default();
-                begin(stream, peer);
+                intake.begin(stream, peer, &worker);
             }
             Err(error) => {
-                stats.accept_errors.add(1);
+                intake.stats.accept_errors.add(1);
                 if pause.is_first() {
-                    tracing::warn!(%error, listener = target.load().context.name, "accept failed; going on");
+                    let listener = &intake.target.load().context.name;
+                    tracing::warn!(%error, listener, "accept failed; going on");
                 }
                 tokio::select! {
-                    _ = &mut stop => break,
+                    _ = stop.changed() => return,
                     () = tokio::time::sleep(pause.next()) => {}
                 }
             }
         }
     }
-    for (stream, peer) in queued(listener) {
-        begin(stream, peer);
-    }
-}
-
-/// What the queue of a socket holds. Closing it would reset these clients, who think they are connected.
-fn queued(listener: tokio::net::TcpListener) -> Vec<(TcpStream, SocketAddr)> {
-    let mut streams = Vec::new();
-    let Ok(socket) = listener.into_std() else {
-        return streams;
-    };
-    // By the system call itself: the runtime's idea of readiness may lag behind the queue.
-    while let Ok((stream, peer)) = socket.accept() {
-        if let Ok(stream) = stream
-            .set_nonblocking(true)
-            .and_then(|()| TcpStream::from_std(stream))
-        {
-            streams.push((stream, peer));
-        }
-    }
-    streams
 }
 
 async fn serve(

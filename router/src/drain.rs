@@ -71,13 +71,15 @@ pub(crate) async fn told(stop: &mut watch::Receiver<Stop>, least: Stop) {
     }
 }
 
-/// Waits until `open` says 0, at most `limit`, less where [`Stop::Now`] comes.
+/// Waits until everything is closed (`closing`) and `open` says 0, at most `limit`, less where [`Stop::Now`] comes.
 pub(crate) async fn wait(
+    closing: impl Future<Output = ()>,
     open: impl Fn() -> usize,
     limit: Duration,
     stop: &mut watch::Receiver<Stop>,
 ) -> Ended {
     let all_ended = async {
+        closing.await;
         // Twenty looks a second cost nothing at this stage, and spare each connection a wake-up of the main thread.
         while open() > 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -66,9 +66,11 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
         last: None,
         problem: None,
     };
+    // Told twice, it ends in the middle of whatever it does.
+    let mut twice = stop.clone();
     tokio::select! {
-        never = process.follow() => match never {},
-        () = drain::told(&mut stop, Stop::Drain) => {}
+        () = process.follow(&mut stop) => {}
+        () = drain::told(&mut twice, Stop::Now) => {}
     }
     drop(source_stop);
     if let Some(report) = report {
@@ -120,8 +122,9 @@ struct Process {
 }
 
 impl Process {
-    /// Follows the published table for good.
-    async fn follow(&mut self) -> std::convert::Infallible {
+    /// Follows the published table until the process is told to end. What is begun is finished: a removal that is
+    /// broken off would leave connections in a queue.
+    async fn follow(&mut self, stop: &mut watch::Receiver<Stop>) {
         let mut swapped = self.live.changed();
         let mut keys_changed = self.keys.changed();
         let mut revisit = tokio::time::interval(REVISIT);
@@ -130,14 +133,16 @@ impl Process {
             self.apply().await;
         }
         loop {
-            // What can happen: a new table, new keys, or a second has passed. The channels of both ends live as long
-            // as this loop; should one close all the same, the clock remains.
+            // What can happen: the end, a new table, new keys, a lost worker, or a second has passed. The channels of
+            // both ends live as long as this loop; should one close all the same, the clock remains.
             tokio::select! {
+                () = drain::told(stop, Stop::Drain) => return,
                 Ok(()) = swapped.changed() => {
                     self.shared.on_swap();
                     self.apply().await;
                 }
                 Ok(()) = keys_changed.changed() => self.apply().await,
+                number = self.listeners.worker_lost() => self.listeners.replace_worker(number),
                 _ = revisit.tick() => self.revisit().await,
             }
         }
@@ -195,9 +200,14 @@ impl Process {
         let begun = Instant::now();
         self.state.drain();
         let limit = self.present().unwrap_or_default().timeouts.drain_ms;
-        tracing::info!(open = self.listeners.open(), limit_ms = limit, "draining");
-        self.listeners.close_all().await;
-        let ended = drain::wait(|| self.listeners.open(), Duration::from_millis(limit), stop).await;
+        tracing::info!(
+            open = self.listeners.open_connections().count(),
+            limit_ms = limit,
+            "draining"
+        );
+        let open = self.listeners.open_connections();
+        let closing = self.listeners.close_all();
+        let ended = drain::wait(closing, || open.count(), Duration::from_millis(limit), stop).await;
         let took = begun.elapsed().as_millis();
         tracing::info!(
             ?ended,

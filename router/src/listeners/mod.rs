@@ -1,6 +1,6 @@
 //! The listeners: what the profile asks for, held against what is bound.
 //!
-//! - [`bind`]: making the sockets.
+//! - [`sockets`]: the listening descriptors of one address.
 //!
 //! Sockets are keyed by address and port. What stands behind one (the listener's name, TLS, certificates) is replaced
 //! by a single store that the next accepted connection sees, so a renamed listener or one that starts TLS never
@@ -10,9 +10,9 @@
 //! A listener that can't be bound is shown, keeps the process not ready, and is tried again every second; the others
 //! serve. Of two listeners on one address and port the first by name is served, and the other shown as in error.
 
-mod bind;
+mod sockets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,16 @@ use arc_swap::ArcSwap;
 use routed_snapshot::ir;
 use routed_sources::KeyTable;
 use serde::Serialize;
+use sockets::Sockets;
 use tokio::sync::watch;
 
-use crate::accept::{Accepting, Target};
+use crate::accept::{Accepting, Intake, Target};
 use crate::conn::ListenerContext;
 use crate::process_stats::ProcessStats;
 use crate::tls::Terminator;
 use crate::tls::certificates::{CertificateView, Certificates};
 use crate::tls::table::CertificateTable;
-use crate::workers::Workers;
+use crate::workers::{Open, Workers};
 
 /// Where a listener is bound. Port 0 means any port: there the name keeps two listeners apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,16 +46,19 @@ type Wanted<'p> = BTreeMap<Place, (&'p str, &'p ir::Listener)>;
 #[derive(Debug)]
 struct Bound {
     id: u64,
-    address: SocketAddr,
-    target: Arc<ArcSwap<Target>>,
+    sockets: Sockets,
+    intake: Intake,
     tls: Option<Arc<Terminator>>,
-    drain: watch::Sender<bool>,
+    leave: Leave,
 }
 
-impl Drop for Bound {
-    /// However a listener goes (a removal may be cut short by the drain), its connections are told.
+/// Tells the connections of a listener to end: however it goes, by being dropped.
+#[derive(Debug, Default)]
+struct Leave(watch::Sender<bool>);
+
+impl Drop for Leave {
     fn drop(&mut self) {
-        self.drain.send_replace(true);
+        self.0.send_replace(true);
     }
 }
 
@@ -80,6 +84,8 @@ pub(crate) struct ListenerView {
     pub(crate) name: String,
     /// Where it is bound.
     pub(crate) bound: Option<SocketAddr>,
+    /// How many sockets listen there, one per worker.
+    pub(crate) sockets: usize,
     /// Why it is not.
     pub(crate) problem: Option<String>,
 }
@@ -96,6 +102,8 @@ pub(crate) struct Listeners {
     problems: BTreeMap<String, String>,
     certificates: Certificates,
     next_id: u64,
+    /// Workers that were lost and could not be replaced yet.
+    missing: BTreeSet<usize>,
 }
 
 impl Listeners {
@@ -115,6 +123,7 @@ impl Listeners {
             problems: BTreeMap::new(),
             certificates: Certificates::default(),
             next_id: 0,
+            missing: BTreeSet::new(),
         }
     }
 
@@ -145,8 +154,11 @@ impl Listeners {
         self.problems = problems;
     }
 
-    /// Tries again what is not bound, and looks at certificates.
+    /// Tries again what is not bound and who is missing, and looks at certificates.
     pub(crate) async fn revisit(&mut self, profile: &ir::Profile, keys: &KeyTable) {
+        for number in self.missing.clone() {
+            self.replace_worker(number);
+        }
         if self.certificates.refresh(profile, keys) || !self.problems.is_empty() {
             self.apply(profile, keys).await;
         }
@@ -160,24 +172,45 @@ impl Listeners {
         }
     }
 
+    /// Ends when a worker's thread has: with its number, for [`Listeners::replace_worker`].
+    pub(crate) async fn worker_lost(&mut self) -> usize {
+        self.workers.lost().await
+    }
+
+    /// Puts a new thread in the place of one that was lost, and has it accept what waits in that one's queues.
+    pub(crate) fn replace_worker(&mut self, number: usize) {
+        if let Err(error) = self.workers.replace(number) {
+            tracing::error!(%error, worker = number, "a worker was lost and can't be replaced; tried again");
+            self.missing.insert(number);
+            return;
+        }
+        self.missing.remove(&number);
+        for bound in self.bound.values() {
+            bound.accept_on(number, &self.workers);
+        }
+        tracing::error!(
+            worker = number,
+            "a worker was lost, with its connections, and is replaced"
+        );
+    }
+
     /// Connections open.
-    pub(crate) fn open(&self) -> usize {
-        self.workers.open().count()
+    pub(crate) fn open_connections(&self) -> Open {
+        self.workers.open().clone()
     }
 
     /// For people.
     pub(crate) fn view(&self, profile: &ir::Profile) -> ListenersView {
-        let bound_at = |name: &str| {
+        let view = |name: &String| {
             let full = self.full_name(name);
-            self.bound
-                .values()
-                .find(|bound| bound.target.load().context.name == full)
-                .map(|bound| bound.address)
-        };
-        let view = |name: &String| ListenerView {
-            name: self.full_name(name),
-            bound: bound_at(name),
-            problem: self.problems.get(name).cloned(),
+            let mut all = self.bound.values();
+            let bound = all.find(|bound| bound.intake.target.load().context.name == full);
+            ListenerView {
+                name: full,
+                bound: bound.map(|bound| bound.sockets.address()),
+                sockets: bound.map_or(0, |bound| bound.sockets.descriptors().len()),
+                problem: self.problems.get(name).cloned(),
+            }
         };
         ListenersView {
             applied: true,
@@ -244,74 +277,65 @@ impl Listeners {
             name: self.full_name(name),
             profile: self.profile.clone(),
             port: match held {
-                Some(held) if listener.port == 0 => held.address.port(),
+                Some(held) if listener.port == 0 => held.sockets.address().port(),
                 _ => listener.port,
             },
             https: terminator.is_some(),
         };
-        let same = held.filter(|held| *held.target.load().context == context);
-        let drain = same.map_or_else(|| watch::channel(false).0, |same| same.drain.clone());
-        let changed = same.is_none();
-        let target = Target {
-            context: Arc::new(context),
+        let context = Arc::new(context);
+        let target = |leave: &Leave| Target {
+            context: context.clone(),
             tls: terminator.clone(),
             handshake: Duration::from_millis(profile.timeouts.handshake_ms),
-            drain: drain.subscribe(),
+            drain: leave.0.subscribe(),
         };
         let Some(held) = self.bound.get_mut(place) else {
-            return self.open_place(place, target, drain);
+            let leave = Leave::default();
+            return self.open_place(place, target(&leave), leave);
         };
-        let before = held.target.swap(Arc::new(target));
-        held.tls = terminator;
-        if changed {
+        let same = held.intake.target.load().context == context;
+        let fresh = (!same).then(Leave::default);
+        let target = target(fresh.as_ref().unwrap_or(&held.leave));
+        let before = held.intake.target.swap(Arc::new(target));
+        held.tls.clone_from(&terminator);
+        if let Some(fresh) = fresh {
             // Only now: whoever comes from here on is already the new listener's.
-            std::mem::replace(&mut held.drain, drain).send_replace(true);
+            drop(std::mem::replace(&mut held.leave, fresh));
             tracing::info!(
-                listener = held.target.load().context.name,
+                listener = held.intake.target.load().context.name,
                 before = before.context.name,
-                address = %held.address,
+                address = %held.sockets.address(),
                 "replaced; connections of before end"
             );
         }
         Ok(())
     }
 
-    fn open_place(
-        &mut self,
-        place: &Place,
-        mut target: Target,
-        drain: watch::Sender<bool>,
-    ) -> Result<(), String> {
-        let sockets = bind::bind(place.address, self.workers.count())
-            .map_err(|error| format!("{}: {}", place.address, bind::explain(&error)))?;
-        let address = sockets.address;
+    fn open_place(&mut self, place: &Place, mut target: Target, leave: Leave) -> Result<(), String> {
+        let sockets = Sockets::bind(place.address, self.workers.count())
+            .map_err(|error| format!("{}: {}", place.address, sockets::explain(&error)))?;
+        let address = sockets.address();
         if place.address.port() == 0 {
             // Redirects and `X-Forwarded-Port` name the port that clients use.
             Arc::make_mut(&mut target.context).port = address.port();
         }
         tracing::info!(listener = target.context.name, %address, "listening");
-        let tls = target.tls.clone();
-        let target = Arc::new(ArcSwap::from_pointee(target));
-        let accepting = |socket| Accepting {
-            socket,
-            target: target.clone(),
-            open: self.workers.open().clone(),
-            stats: self.stats.clone(),
-        };
-        let id = self.next_id;
-        self.next_id += 1;
-        self.workers
-            .add(id, sockets.sockets.into_iter().map(accepting).collect());
-        self.bound.insert(
-            place.clone(),
-            Bound {
-                id,
-                address,
-                target,
-                tls,
-                drain,
+        let bound = Bound {
+            id: self.next_id,
+            tls: target.tls.clone(),
+            intake: Intake {
+                target: Arc::new(ArcSwap::from_pointee(target)),
+                open: self.workers.open().clone(),
+                stats: self.stats.clone(),
             },
-        );
+            sockets,
+            leave,
+        };
+        self.next_id += 1;
+        for worker in 0..self.workers.count() {
+            bound.accept_on(worker, &self.workers);
+        }
+        self.bound.insert(place.clone(), bound);
         Ok(())
     }
 
@@ -320,7 +344,26 @@ impl Listeners {
             return;
         };
         self.workers.remove(bound.id).await;
-        tracing::info!(listener = bound.target.load().context.name, address = %bound.address, "closed");
+        let (listener, address) = (
+            bound.intake.target.load().context.clone(),
+            bound.sockets.address(),
+        );
+        let serve = |worker, stream, peer| {
+            self.workers.serve(worker, bound.intake.arrival(stream, peer));
+        };
+        bound.sockets.drain(serve).await;
+        drop(bound.leave);
+        tracing::info!(listener = listener.name, %address, "closed");
+    }
+}
+
+impl Bound {
+    /// Has a worker accept on its socket.
+    fn accept_on(&self, worker: usize, workers: &Workers) {
+        if let Some(socket) = self.sockets.share(worker) {
+            let intake = self.intake.clone();
+            workers.add(worker, self.id, Accepting { socket, intake });
+        }
     }
 }
 
@@ -328,4 +371,72 @@ impl Listeners {
 fn overlaps(admin: SocketAddr, data: SocketAddr) -> bool {
     let any = admin.ip().is_unspecified() || data.ip().is_unspecified();
     admin.port() != 0 && admin.port() == data.port() && (any || admin.ip() == data.ip())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    use routed_sources::Publisher;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::shared::Shared;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// One plain listener on a free port, and its address.
+    async fn listening(workers: usize) -> (Listeners, SocketAddr) {
+        let (_, live) = Publisher::new();
+        let shared = Shared::new(live, "default/default".into());
+        let workers = Workers::start(workers, &shared).unwrap();
+        let mut listeners = Listeners::new("default/default".into(), None, workers, Arc::default());
+        let mut profile = ir::Profile::built_in();
+        for listener in profile.listeners.values_mut() {
+            listener.address = "127.0.0.1".into();
+            listener.port = 0;
+        }
+        listeners.apply(&profile, &KeyTable::default()).await;
+        let address = listeners.view(&profile).listeners[0].bound.unwrap();
+        (listeners, address)
+    }
+
+    /// The first bytes of an answer to a client that connects now and waits as long as need be.
+    fn ask(address: SocketAddr) -> tokio::task::JoinHandle<Vec<u8>> {
+        let mut stream = TcpStream::connect(address).unwrap();
+        tokio::task::spawn_blocking(move || {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+            let mut answer = vec![0; 12];
+            stream.read_exact(&mut answer).unwrap();
+            answer
+        })
+    }
+
+    #[tokio::test]
+    async fn connections_that_wait_for_a_lost_worker_are_served_by_the_one_in_its_place() {
+        let (mut listeners, address) = listening(1).await;
+        listeners.workers.lose(0);
+        let lost = timeout(PATIENCE, listeners.worker_lost()).await.unwrap();
+        let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
+        listeners.replace_worker(lost);
+        for client in clients {
+            assert_eq!(client.await.unwrap(), b"HTTP/1.1 503", "nothing is published yet");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_removal_serves_what_waits_though_the_worker_it_waits_for_is_lost() {
+        let (mut listeners, address) = listening(2).await;
+        listeners.workers.lose(1);
+        timeout(PATIENCE, listeners.worker_lost()).await.unwrap();
+        let clients: Vec<_> = (0..20).map(|_| ask(address)).collect();
+        timeout(PATIENCE, listeners.close_all()).await.unwrap();
+        for client in clients {
+            assert_eq!(client.await.unwrap(), b"HTTP/1.1 503");
+        }
+        assert!(TcpStream::connect(address).is_err(), "closed");
+    }
 }

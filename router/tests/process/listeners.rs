@@ -179,3 +179,63 @@ fn a_listener_that_starts_tls_ends_its_plain_connections() {
     let stream = handshake(address, Some("a.example.com")).unwrap();
     assert_eq!(exchange(stream, "a.example.com", "/").unwrap().1, "hello");
 }
+
+#[test]
+fn clients_in_the_queue_of_a_removed_listener_are_answered() {
+    let port = free_port();
+    let folder = resources(&[plain("stays", 0), plain("goes", port)]);
+    let router = follow(&folder);
+    router.ready();
+    let address = router.address("default/default/goes");
+    // Stopped, the process accepts nothing: the system completes the connections and keeps them.
+    router.signal("STOP");
+    let clients: Vec<_> = (0..40)
+        .map(|_| {
+            let stream = connect(address).unwrap();
+            (&stream).write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    listen(&folder, &[plain("stays", 0)]);
+    router.signal("CONT");
+    for client in clients {
+        let (status, _) = answer(&mut BufReader::new(client)).expect("an answer");
+        assert!([200, 503].contains(&status), "{status}");
+    }
+    eventually("closed", || connect(address).is_none().then_some(()));
+}
+
+/// Descriptors of the process that listen on this port.
+fn listening(router: &Router, port: u16) -> usize {
+    let inodes: Vec<String> = std::fs::read_to_string("/proc/net/tcp")
+        .unwrap()
+        .lines()
+        .filter_map(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let local = format!(":{port:04X}");
+            let listens = fields.get(3) == Some(&"0A") && fields.get(1)?.ends_with(&local);
+            listens.then(|| format!("socket:[{}]", fields.get(9).unwrap_or(&"")))
+        })
+        .collect();
+    let held = std::fs::read_dir(format!("/proc/{}/fd", router.id())).unwrap();
+    let held = held.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    held.filter(|link| inodes.iter().any(|inode| link.as_os_str() == inode.as_str()))
+        .count()
+}
+
+#[test]
+fn a_listener_leaves_no_descriptor_behind_when_it_is_removed() {
+    let port = free_port();
+    let folder = resources(&[plain("stays", 0), plain("comes-and-goes", port)]);
+    let router = follow(&folder);
+    for _ in 0..3 {
+        router.ready();
+        shown(&router, "comes-and-goes");
+        // Two workers, each with the main thread's descriptor and its own.
+        eventually("accepting", || (listening(&router, port) == 4).then_some(()));
+        assert!(router.admin("/snapshot").1.contains("\"sockets\":2"));
+        listen(&folder, &[plain("stays", 0)]);
+        eventually("closed", || (listening(&router, port) == 0).then_some(()));
+        listen(&folder, &[plain("stays", 0), plain("comes-and-goes", port)]);
+    }
+}

@@ -88,6 +88,11 @@ impl Router {
         eventually("ready", || (self.admin("/readyz").0 == 200).then_some(()));
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
