@@ -171,21 +171,21 @@ async fn serve(
         local: canonical(local),
         listener: target.context.clone(),
         tls: None,
+        drain: target.drain.clone(),
     };
-    let mut drain = target.drain.clone();
     let Some(terminator) = &target.tls else {
-        return serve_connection(stream, connection, worker, drain).await;
+        return serve_connection(stream, connection, worker).await;
     };
     let handshake = tls::accept(stream, terminator);
     let outcome = tokio::select! {
         outcome = tokio::time::timeout(target.handshake, handshake) => outcome,
         // A handshake under way may finish: the client's request may be in flight behind it.
-        () = async { let _ = drain.wait_for(|drain| *drain).await; tokio::time::sleep(FIRST_PAUSE * 100).await } => return,
+        () = async { connection.told().await; tokio::time::sleep(FIRST_PAUSE * 100).await } => return,
     };
     match outcome {
         Ok(Ok((stream, facts))) => {
             connection.tls = Some(facts);
-            serve_connection(stream, connection, worker, drain).await;
+            serve_connection(stream, connection, worker).await;
         }
         Ok(Err(error)) => {
             stats.handshakes_failed.add(1);

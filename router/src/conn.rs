@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 /// The listener that accepted a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,16 @@ pub struct Connection {
     pub listener: Arc<ListenerContext>,
     /// Present where TLS was terminated here.
     pub tls: Option<TlsFacts>,
+    /// Turns true when the connection is to end: its listener goes, or the process.
+    pub drain: watch::Receiver<bool>,
+}
+
+impl Connection {
+    /// Ends when the connection is told to end.
+    pub async fn told(&self) {
+        // Nobody left who could tell is as good as being told.
+        let _ = self.drain.clone().wait_for(|drain| *drain).await;
+    }
 }
 
 /// Lets the system find out that the other side is gone where it says nothing: after 90 seconds without a byte.

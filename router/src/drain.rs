@@ -1,8 +1,10 @@
 //! How the process ends.
 //!
 //! SIGTERM or SIGINT: not ready, listeners closed once what their queues hold is accepted, connections told; the end
-//! is when the last one has gone, or after the profile's `timeouts.drain`. A second signal ends at once. An end that
-//! cut a connection is not clean (exit code 1), so that a supervisor's log shows it.
+//! is when the last one has gone. Each connection keeps the profile's `timeouts.drain` itself, as it does where only
+//! its listener goes; [`LAST_WORDS`] later the process ends whatever is left. A second signal ends at once. An end
+//! that cut a connection is not clean (exit code 1), so that a supervisor's log shows it; a WebSocket that was told to
+//! close and closed is no cut.
 //!
 //! SIGPIPE is ignored by Rust's runtime. SIGHUP is caught and does nothing: sources watch their files, and the
 //! default action would kill a router whose terminal was closed.
@@ -12,6 +14,9 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+/// How long after the profile's `timeouts.drain` connections may still take to end in order.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What the process was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

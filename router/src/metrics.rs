@@ -22,6 +22,8 @@ pub enum Name {
     Connections,
     /// Client connections open now.
     ConnectionsOpen,
+    /// Client connections that were cut.
+    ConnectionsCut,
     /// Heads that took too long.
     HeadTimeouts,
     /// Connections opened to endpoints, by result.
@@ -49,6 +51,11 @@ impl Name {
                 "Client connections accepted.",
             ),
             Name::ConnectionsOpen => ("routed_connections_open", "gauge", "Client connections open."),
+            Name::ConnectionsCut => (
+                "routed_connections_cut_total",
+                "counter",
+                "Client connections cut with work under way, as the time to drain was over.",
+            ),
             Name::HeadTimeouts => (
                 "routed_head_timeouts_total",
                 "counter",
@@ -123,6 +130,7 @@ pub struct Metrics {
     hasher: RandomState,
     shards: [Mutex<HashMap<Box<str>, RouteSeries>>; SHARDS],
     listeners: Mutex<HashMap<Box<str>, Arc<ListenerSeries>>>,
+    connections_cut: AtomicU64,
     head_timeouts: AtomicU64,
     connects: [AtomicU64; 2],
     retries: AtomicU64,
@@ -197,6 +205,16 @@ impl Metrics {
         series.accepted.fetch_add(1, Relaxed);
         series.open.fetch_add(1, Relaxed);
         OpenConnection(series)
+    }
+
+    /// Counts a connection that was cut.
+    pub fn connection_cut(&self) {
+        self.connections_cut.fetch_add(1, Relaxed);
+    }
+
+    /// Connections cut so far.
+    pub fn connections_cut(&self) -> u64 {
+        self.connections_cut.load(Relaxed)
     }
 
     /// Counts a head that took too long.
@@ -299,6 +317,7 @@ impl Metrics {
 
     fn write_plain(&self, out: &mut String) -> fmt::Result {
         for (name, counter) in [
+            (Name::ConnectionsCut, &self.connections_cut),
             (Name::HeadTimeouts, &self.head_timeouts),
             (Name::Retries, &self.retries),
             (Name::LogDrops, &*self.log_drops),

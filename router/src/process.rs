@@ -207,7 +207,12 @@ impl Process {
         );
         let open = self.listeners.open_connections();
         let closing = self.listeners.close_all();
-        let ended = drain::wait(closing, || open.count(), Duration::from_millis(limit), stop).await;
+        let cut = self.shared.stats.connections_cut();
+        let limit = Duration::from_millis(limit) + drain::LAST_WORDS;
+        let mut ended = drain::wait(closing, || open.count(), limit, stop).await;
+        if self.shared.stats.connections_cut() > cut {
+            ended = Ended::Cut;
+        }
         let took = begun.elapsed().as_millis();
         tracing::info!(
             ?ended,

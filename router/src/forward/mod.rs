@@ -21,6 +21,7 @@ use routed_snapshot::index::BackendEntry;
 
 use crate::conn::Connection;
 use crate::http::io::Activity;
+use crate::http::server::overtime;
 use crate::http::tunnel::{self, Upgrade};
 use crate::http::{Body, Head, HeadEdits};
 use crate::record::Record;
@@ -86,11 +87,15 @@ fn finish(exchange: Exchange, mut response: Response<Body>, record: Box<Record>)
     }
     let backend = Upgrade::of_response(&mut response);
     if let (Some(client), Some(backend)) = (exchange.upgrade, backend) {
+        let (connection, worker) = (exchange.connection, exchange.worker);
         tokio::task::spawn_local(async move {
             let mut record = record;
-            let (from_client, to_client) = tunnel::run(client, backend).await;
-            record.received.bytes.set(from_client);
-            record.sent(to_client);
+            let ended = tunnel::run(client, backend, overtime(&connection, &worker)).await;
+            record.received.bytes.set(ended.from_client);
+            record.sent(ended.to_client);
+            if ended.told {
+                record.reason("GoingAway");
+            }
             record.finish();
         });
     }

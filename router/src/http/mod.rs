@@ -5,11 +5,12 @@
 //! - [`body`]: [`Body`], both ways.
 //! - [`server`]: the client's side, HTTP/1.1 and HTTP/2.
 //! - [`client`]: the backend's side, HTTP/1.1.
-//! - [`tunnel`]: raw bytes after a switch of protocols.
+//! - [`tunnel`]: raw bytes after a switch of protocols; `frames`: where WebSocket frames end.
 //! - [`io`]: the byte stream of an accepted connection, with a watch on slow and idle clients.
 
 pub mod body;
 pub mod client;
+mod frames;
 pub mod head;
 pub mod io;
 pub mod server;

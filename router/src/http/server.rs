@@ -16,7 +16,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use routed_snapshot::ir::{Limits, Timeouts};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::watch;
 
 use super::Body;
 use super::io::{Activity, Overdue, Watched};
@@ -52,14 +51,10 @@ where
     }
 }
 
-/// Serves one connection to its end. When `drain` turns true the request in flight finishes, with
-/// `Connection: close` or GOAWAY, and idle connections close.
-pub async fn serve_connection<IO>(
-    io: IO,
-    connection: Connection,
-    worker: Rc<Worker>,
-    mut drain: watch::Receiver<bool>,
-) where
+/// Serves one connection to its end. When it is told to end the request in flight finishes, with `Connection: close`
+/// or GOAWAY, and idle connections close; what is still under way after the profile's `timeouts.drain` is cut.
+pub async fn serve_connection<IO>(io: IO, connection: Connection, worker: Rc<Worker>)
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (limits, timeouts) = settings(&worker);
@@ -80,7 +75,7 @@ pub async fn serve_connection<IO>(
                     let _ = io.write_all(REQUEST_TIMEOUT).await;
                     return;
                 }
-                () = drained(&mut drain, &activity) => return,
+                () = drained(&connection, &activity) => return,
             }
         }
     };
@@ -93,8 +88,8 @@ pub async fn serve_connection<IO>(
     };
     let activity = served.activity.clone();
     match h2 {
-        true => served.run_h2(io, drain).await,
-        false => served.run_h1(io, drain).await,
+        true => served.run_h2(io).await,
+        false => served.run_h1(io).await,
     }
     // A connection that became a tunnel ends with it.
     activity.quiet().await;
@@ -103,9 +98,17 @@ pub async fn serve_connection<IO>(
 
 /// Waits until the connection is to end. hyper closes one that has not read a request yet at once, with whatever is
 /// on its way, so that one is given a little time.
-async fn drained(drain: &mut watch::Receiver<bool>, activity: &Activity) {
-    let _ = drain.wait_for(|drain| *drain).await;
+async fn drained(connection: &Connection, activity: &Activity) {
+    connection.told().await;
     let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, activity.first_request()).await;
+}
+
+/// Waits until the time that a connection has for its end is over: the present profile's `timeouts.drain`, from when
+/// it was told.
+pub async fn overtime(connection: &Connection, worker: &Worker) {
+    connection.told().await;
+    let (_, timeouts) = settings(worker);
+    tokio::time::sleep(Duration::from_millis(timeouts.drain_ms)).await;
 }
 
 fn settings(worker: &Worker) -> (Limits, Timeouts) {
@@ -141,7 +144,7 @@ impl Served {
         head + head / 2 + BUFFER_BYTES
     }
 
-    async fn run_h1<IO>(self, io: Watched<IO>, mut drain: watch::Receiver<bool>)
+    async fn run_h1<IO>(self, io: Watched<IO>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -154,6 +157,7 @@ impl Served {
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let (head, idle) = self.head_and_idle();
+        let mut overtime = pin!(overtime(&self.connection, &self.worker));
         let mut draining = false;
         loop {
             tokio::select! {
@@ -169,15 +173,16 @@ impl Served {
                     }
                     return;
                 }
-                () = drained(&mut drain, &self.activity), if !draining => {
+                () = drained(&self.connection, &self.activity), if !draining => {
                     draining = true;
                     Pin::new(&mut serving).graceful_shutdown();
                 }
+                () = &mut overtime => return self.worker.shared.stats.connection_cut(),
             }
         }
     }
 
-    async fn run_h2<IO>(self, io: Watched<IO>, mut drain: watch::Receiver<bool>)
+    async fn run_h2<IO>(self, io: Watched<IO>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -192,8 +197,9 @@ impl Served {
             .saturating_add(lines);
         let served = Rc::new(self);
         let activity = served.activity.clone();
+        let serves = served.clone();
         let service = service_fn(move |request| {
-            let served = served.clone();
+            let served = serves.clone();
             async move { served.call(request).await }
         });
         let mut serving = pin!(
@@ -208,6 +214,7 @@ impl Served {
                 .keep_alive_timeout(Duration::from_secs(20))
                 .serve_connection(TokioIo::new(io), service)
         );
+        let mut overtime = pin!(overtime(&served.connection, &served.worker));
         let mut closing = false;
         loop {
             tokio::select! {
@@ -223,7 +230,8 @@ impl Served {
                     }
                     true => return,
                 },
-                () = drained(&mut drain, &activity), if !closing => {
+                () = &mut overtime => return served.worker.shared.stats.connection_cut(),
+                () = drained(&served.connection, &activity), if !closing => {
                     closing = true;
                     serving.as_mut().graceful_shutdown();
                 }
@@ -249,6 +257,24 @@ impl Served {
 #[allow(clippy::unwrap_used)] // a test may fail
 mod tests {
     use super::*;
+    use crate::conn::ListenerContext;
+
+    /// A connection that is to end.
+    fn told() -> Connection {
+        let address = ([127, 0, 0, 1], 1).into();
+        Connection {
+            peer: address,
+            local: address,
+            listener: Arc::new(ListenerContext {
+                name: "default/default/http".into(),
+                profile: "default/default".into(),
+                port: 80,
+                https: false,
+            }),
+            tls: None,
+            drain: tokio::sync::watch::channel(true).1,
+        }
+    }
 
     #[test]
     fn a_first_request_may_still_come_when_the_drain_begins() {
@@ -256,13 +282,13 @@ mod tests {
             .enable_time()
             .build();
         runtime.unwrap().block_on(async {
-            let (_sender, mut drain) = watch::channel(true);
+            let connection = told();
             let activity = Activity::new();
             let began = tokio::time::Instant::now();
-            drained(&mut drain, &activity).await;
+            drained(&connection, &activity).await;
             assert!(began.elapsed() >= FIRST_REQUEST_GRACE);
             activity.begin();
-            let soon = tokio::time::timeout(FIRST_REQUEST_GRACE / 2, drained(&mut drain, &activity));
+            let soon = tokio::time::timeout(FIRST_REQUEST_GRACE / 2, drained(&connection, &activity));
             soon.await.unwrap();
         });
     }

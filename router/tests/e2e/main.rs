@@ -3,8 +3,8 @@
 //! Each test is named after the behaviour it holds; the doc comment gives the case (`C..`) or the row of the list of
 //! attacks (`E..`, `H..`, `J..`) that it answers. Reading order: [`routing`], [`hosts`], [`headers`] (what one request
 //! does), [`faults`] (objects in error), [`reloads`], [`files`] and [`grpc`] (how tables arrive), [`labels`],
-//! [`agreement`] and [`explained`] (what the router says), [`swaps`], [`restart`] and [`clients`] (the whole under load,
-//! after a crash, with programs that others wrote).
+//! [`agreement`] and [`explained`] (what the router says), [`tunnels`] (how connections end), [`swaps`], [`restart`] and
+//! [`clients`] (the whole under load, after a crash, with programs that others wrote).
 //!
 //! `ROUTED_FULL=1` asks for the full sizes; `ROUTED_SWAPS`, `ROUTED_SKIPS` and `ROUTED_PYTHON` are explained where
 //! they are read.
@@ -35,3 +35,4 @@ mod reloads;
 mod restart;
 mod routing;
 mod swaps;
+mod tunnels;

@@ -135,13 +135,9 @@ fn run_router(listener: TcpListener, shared: Arc<Shared>) {
                 local: stream.local_addr().unwrap(),
                 listener: context.clone(),
                 tls: None,
+                drain: drain.clone(),
             };
-            tokio::task::spawn_local(serve_connection(
-                stream,
-                connection,
-                worker.clone(),
-                drain.clone(),
-            ));
+            tokio::task::spawn_local(serve_connection(stream, connection, worker.clone()));
         }
     });
 }

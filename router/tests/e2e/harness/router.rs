@@ -273,6 +273,21 @@ impl Router {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Sends a signal by name.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        let sent = kill.args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success(), "SIG{name}");
+    }
+
+    /// Its exit code, once it has ended.
+    #[track_caller]
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let ended = wait_for("the end of the process", || self.child.try_wait().unwrap());
+        ended.code()
+    }
+
     /// Ends it without warning (SIGKILL) and waits.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
