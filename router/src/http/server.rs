@@ -103,8 +103,7 @@ async fn drained(connection: &Connection, activity: &Activity) {
     let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, activity.first_request()).await;
 }
 
-/// Waits until the time that a connection has for its end is over: the present profile's `timeouts.drain`, from when
-/// it was told.
+/// Waits until the time that a connection has for its end is over: the present profile's `timeouts.drain`.
 pub async fn overtime(connection: &Connection, worker: &Worker) {
     connection.told().await;
     let (_, timeouts) = settings(worker);
@@ -157,6 +156,8 @@ impl Served {
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let (head, idle) = self.head_and_idle();
+        // One waits for the other: a future that is not due yet is not polled at each request.
+        let mut told = pin!(drained(&self.connection, &self.activity));
         let mut overtime = pin!(overtime(&self.connection, &self.worker));
         let mut draining = false;
         loop {
@@ -173,11 +174,11 @@ impl Served {
                     }
                     return;
                 }
-                () = drained(&self.connection, &self.activity), if !draining => {
+                () = &mut told, if !draining => {
                     draining = true;
                     Pin::new(&mut serving).graceful_shutdown();
                 }
-                () = &mut overtime => return self.worker.shared.stats.connection_cut(),
+                () = &mut overtime, if draining => return self.worker.shared.stats.connection_cut(),
             }
         }
     }
@@ -214,8 +215,9 @@ impl Served {
                 .keep_alive_timeout(Duration::from_secs(20))
                 .serve_connection(TokioIo::new(io), service)
         );
+        let mut told = pin!(drained(&served.connection, &activity));
         let mut overtime = pin!(overtime(&served.connection, &served.worker));
-        let mut closing = false;
+        let (mut closing, mut draining) = (false, false);
         loop {
             tokio::select! {
                 biased;
@@ -230,11 +232,11 @@ impl Served {
                     }
                     true => return,
                 },
-                () = &mut overtime => return served.worker.shared.stats.connection_cut(),
-                () = drained(&served.connection, &activity), if !closing => {
-                    closing = true;
+                () = &mut told, if !draining => {
+                    (closing, draining) = (true, true);
                     serving.as_mut().graceful_shutdown();
                 }
+                () = &mut overtime, if draining => return served.worker.shared.stats.connection_cut(),
             }
         }
     }
