@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use routed_snapshot::Hash;
-use routed_snapshot::index::{BackendEntry, RuleEntry};
+use routed_snapshot::index::RuleEntry;
 use routed_snapshot::ir::LogFormat;
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ use crate::http::Meter;
 use crate::http::io::Activity;
 use crate::metrics::Observed;
 use crate::shared::Shared;
+use crate::upstream::Upstream;
 
 /// Lines that wait for the writer.
 const QUEUE: usize = 8192;
@@ -106,7 +107,7 @@ pub struct Record {
     /// The rule met.
     pub rule: Option<Arc<RuleEntry>>,
     /// The backend chosen.
-    pub backend: Option<Arc<BackendEntry>>,
+    pub backend: Option<Upstream>,
     /// The endpoint tried last.
     pub endpoint: Option<SocketAddr>,
     /// The snapshot that decided.
@@ -185,7 +186,7 @@ impl Record {
             status: self.status,
             reason,
             route: self.rule.as_ref().map(|rule| &*rule.name),
-            backend: self.backend.as_ref().map(|backend| &*backend.name),
+            backend: self.backend.as_ref().map(|backend| &*backend.entry.name),
             endpoint: self.endpoint,
             snapshot: self.snapshot.map(|hash| hash.to_string()),
             bytes_in: self.received.bytes.get(),
@@ -212,7 +213,7 @@ impl Drop for Record {
         self.shared.stats.observe(&Observed {
             listener: &self.listener.name,
             route: self.rule.as_ref().map_or("", |rule| &rule.name),
-            backend: self.backend.as_ref().map_or("", |backend| &backend.name),
+            backend: self.backend.as_ref().map_or("", |backend| &backend.entry.name),
             method: &self.method,
             status: self.status,
             duration: self.begun.elapsed(),

@@ -19,7 +19,7 @@ pub struct Shared {
     pub stats: Metrics,
     /// The access log's writer.
     pub access: AccessLog,
-    /// State of endpoints, by address.
+    /// State of backends and endpoints that lives through swaps.
     pub endpoints: Endpoints,
 }
 
@@ -47,6 +47,6 @@ impl Shared {
         let backends = index.backends().map(|backend| &*backend.name).collect();
         self.stats
             .retain(&routes, &backends, |name| index.listener(name).is_some());
-        self.endpoints.retain(&backends);
+        self.endpoints.retain(&index);
     }
 }

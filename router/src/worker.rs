@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use rand::Rng as _;
 use rand::rngs::SmallRng;
-use routed_snapshot::Hash;
+use routed_snapshot::index::BackendEntry;
 use routed_snapshot::ir::Profile;
+use routed_snapshot::{Hash, Index};
 
 use crate::forward::headers::Trust;
 use crate::shared::Shared;
 use crate::upstream::pool::Pool;
+use crate::upstream::{Upstream, Upstreams};
 
 /// The state of one worker thread; nothing in it is shared with another thread.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Idle connections to endpoints.
     pub pool: Rc<Pool>,
+    upstreams: Upstreams,
     /// Held by each copy of a request that is under way, so that they can be counted.
     pub mirroring: Rc<()>,
     random: RefCell<SmallRng>,
@@ -33,6 +36,7 @@ impl Worker {
         Rc::new(Worker {
             pool: Pool::new(shared.clone()),
             shared,
+            upstreams: Upstreams::default(),
             mirroring: Rc::default(),
             random: RefCell::new(rand::make_rng()),
             trust: RefCell::new(None),
@@ -42,6 +46,11 @@ impl Worker {
     /// A random number, for a decision's draw.
     pub fn draw(&self) -> u64 {
         self.random.borrow_mut().next_u64()
+    }
+
+    /// A backend of a table, with what is known of it.
+    pub fn upstream(&self, index: &Index, backend: &Arc<BackendEntry>) -> Upstream {
+        self.upstreams.of(&self.shared.endpoints, index, backend)
     }
 
     /// The profile's trusted networks.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use http::header::{HOST, HeaderValue};
 use http::{Method, Request, Response, Version};
-use routed_snapshot::index::BackendEntry;
 use routed_snapshot::request::Refusal;
 use tokio::time::timeout;
 
@@ -22,6 +21,7 @@ use crate::record::Record;
 use crate::respond::Error;
 use crate::upstream::connect::connect;
 use crate::upstream::pool::PoolKey;
+use crate::upstream::state::BackendState;
 use crate::worker::Worker;
 
 /// Most endpoints that one try connects to.
@@ -116,20 +116,16 @@ fn is_idempotent(method: &Method) -> bool {
 /// One try, connecting to each endpoint within `limit`. The body stays in its place as long as it has not been sent.
 pub async fn send(
     worker: &Rc<Worker>,
-    backend: &BackendEntry,
+    backend: &BackendState,
     limit: Duration,
     head: &Head,
     body: &mut Option<Body>,
     note: &mut impl FnMut(SocketAddr),
 ) -> Result<Response<Body>, Error> {
     let endpoints = &worker.shared.endpoints;
-    for endpoint in endpoints.in_turn(backend).take(MAX_ENDPOINTS) {
-        let address = endpoint.address;
-        let key = PoolKey {
-            address,
-            tls: endpoints.tls.key(&backend.config, address.ip()),
-        };
-        note(address);
+    for endpoint in backend.in_turn().take(MAX_ENDPOINTS) {
+        let key = endpoint.key;
+        note(key.address);
         if let Some(sender) = worker.pool.take(&key) {
             let replay = body.as_ref().is_some_and(Body::is_empty) && is_idempotent(&head.method);
             match once(worker, sender, key, head, body).await {
@@ -139,7 +135,7 @@ pub async fn send(
             }
         }
         // Rare, and large: kept out of the future of every request.
-        let connected = Box::pin(connect(endpoints, &backend.config, address, limit)).await;
+        let connected = Box::pin(connect(endpoints, &backend.entry, endpoint, limit)).await;
         worker.shared.stats.upstream_connect(connected.is_some());
         if let Some(sender) = connected {
             return once(worker, sender, key, head, body).await.map_err(error_of);

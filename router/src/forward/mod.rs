@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use http::{Response, StatusCode, request};
-use routed_snapshot::index::BackendEntry;
 
 use crate::conn::Connection;
 use crate::http::io::Activity;
@@ -26,6 +25,7 @@ use crate::http::tunnel::{self, Upgrade};
 use crate::http::{Body, Head, HeadEdits};
 use crate::record::Record;
 use crate::respond::Error;
+use crate::upstream::Upstream;
 use crate::worker::Worker;
 use attempt::Try;
 use plan::{Outcome, Route};
@@ -143,7 +143,7 @@ async fn forward(
 }
 
 /// Sends a copy and throws the answer away.
-fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, connect: Duration, head: Head) {
+fn mirror_request(worker: Rc<Worker>, backend: Upstream, connect: Duration, head: Head) {
     let counted = worker.mirroring.clone();
     tokio::task::spawn_local(async move {
         let copied = async {
@@ -160,7 +160,10 @@ fn mirror_request(worker: Rc<Worker>, backend: Arc<BackendEntry>, connect: Durat
 
 fn tell_decision(record: &Record, response: &mut Response<Body>) {
     let route = record.rule.as_ref().map(|rule| rule.name.to_string());
-    let backend = record.backend.as_ref().map(|backend| backend.name.to_string());
+    let backend = record
+        .backend
+        .as_ref()
+        .map(|backend| backend.entry.name.to_string());
     let snapshot = record.snapshot.map(|hash| hash.to_string());
     let mut edits = HeadEdits::default();
     for (name, value) in [(X_ROUTE, route), (X_BACKEND, backend), (X_SNAPSHOT, snapshot)] {

@@ -1,14 +1,13 @@
 //! From a head to what is to be done, on one index and without an await: the guard ends with [`plan`], and what has
 //! to live longer is cloned out of it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::header::{HOST, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, Response, Version, request};
 use routed_snapshot::decision::Matched;
-use routed_snapshot::index::{BackendEntry, ListenerId, RuleExtras, WeightedTarget};
+use routed_snapshot::index::{ListenerId, RuleExtras, WeightedTarget};
 use routed_snapshot::ir::{self, Profile};
 use routed_snapshot::request::Refusal;
 use routed_snapshot::request::head::Target;
@@ -21,6 +20,7 @@ use crate::http::{Body, Head, HeadEdits, head};
 use crate::parse::head::check;
 use crate::record::Record;
 use crate::respond::{Error, answer};
+use crate::upstream::Upstream;
 
 /// What is to be done with a request.
 #[derive(Debug)]
@@ -50,13 +50,13 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Route {
     /// The backend.
-    pub backend: Arc<BackendEntry>,
+    pub backend: Upstream,
     /// The head as it is sent.
     pub head: Head,
     /// Edits of the response's head.
     pub response_edits: HeadEdits,
     /// Backends that get a copy.
-    pub mirrors: Vec<Arc<BackendEntry>>,
+    pub mirrors: Vec<Upstream>,
     /// Whether a switch to WebSocket was asked for.
     pub websocket: bool,
     /// How long connecting to an endpoint may take, a mirror's too; zero: no limit.
@@ -235,9 +235,10 @@ impl Planner<'_> {
                 ))))
             }
             Decided::Forward { target, backend } => {
-                record.backend = Some(backend.clone());
+                let upstream = self.exchange.worker.upstream(self.index, backend);
+                record.backend = Some(upstream.clone());
                 let matched = decision.matched.as_ref();
-                let route = self.route(request, matched, extras, target, backend)?;
+                let route = self.route(request, matched, extras, target, upstream)?;
                 Ok(Outcome::Forward(Box::new(route)))
             }
         }
@@ -267,9 +268,9 @@ impl Planner<'_> {
         matched: Option<&Matched<'_>>,
         extras: Option<&RuleExtras>,
         target: &WeightedTarget,
-        backend: &Arc<BackendEntry>,
+        backend: Upstream,
     ) -> Result<Route, Error> {
-        if backend.endpoints.is_empty() {
+        if backend.entry.endpoints.is_empty() {
             return Err(Error::NoEndpoints);
         }
         let connection = &self.exchange.connection;
@@ -291,7 +292,7 @@ impl Planner<'_> {
         let (request_edits, response_edits) = edits_of(extras, target);
         let change = extras.and_then(|extras| extras.rewrite.as_ref());
         let host = change.and_then(|change| match change.host_from_backend {
-            true => rewrite::backend_host(&backend.config),
+            true => rewrite::backend_host(&backend.entry.config),
             false => change.hostname.clone(),
         });
         let host_of_endpoint = host.is_none() && change.is_some_and(|change| change.host_from_backend);
@@ -306,7 +307,7 @@ impl Planner<'_> {
         let path = change.and_then(|change| change.path.as_ref());
         let uri = new_target(asked.path, asked.query.as_deref(), prefix, path);
         Ok(Route {
-            backend: backend.clone(),
+            backend,
             head: Head {
                 method: parts.method,
                 target: uri,
@@ -323,14 +324,15 @@ impl Planner<'_> {
     }
 
     /// The mirrors drawn for this request.
-    fn mirrors(&self, extras: Option<&RuleExtras>) -> Vec<Arc<BackendEntry>> {
+    fn mirrors(&self, extras: Option<&RuleExtras>) -> Vec<Upstream> {
         let mirrors = extras.map_or(&[][..], |extras| &extras.mirrors);
         let drawn = mirrors.iter().filter(|(mirror, _)| {
             let draw = self.exchange.worker.draw() % u64::from(mirror.denominator.max(1));
             draw < u64::from(mirror.numerator)
         });
         drawn
-            .filter_map(|(_, backend)| self.index.backend(*backend).cloned())
+            .filter_map(|(_, backend)| self.index.backend(*backend))
+            .map(|backend| self.exchange.worker.upstream(self.index, backend))
             .collect()
     }
 }

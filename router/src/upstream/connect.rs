@@ -1,13 +1,13 @@
 //! New connections to endpoints.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use routed_snapshot::ir::Backend;
+use routed_snapshot::index::BackendEntry;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Endpoints;
+use super::state::EndpointState;
 use crate::conn::probe_when_idle;
 use crate::http::client::{self, Sender};
 
@@ -15,11 +15,12 @@ use crate::http::client::{self, Sender};
 /// debug level, since a dead endpoint would otherwise fill the log at the rate of requests.
 pub async fn connect(
     endpoints: &Endpoints,
-    backend: &Backend,
-    address: SocketAddr,
+    backend: &BackendEntry,
+    endpoint: &EndpointState,
     limit: Duration,
 ) -> Option<Sender> {
-    let connecting = attempt(endpoints, backend, address);
+    let address = endpoint.key.address;
+    let connecting = attempt(endpoints, backend, endpoint);
     if limit.is_zero() {
         return connecting.await;
     }
@@ -32,20 +33,21 @@ pub async fn connect(
     }
 }
 
-async fn attempt(endpoints: &Endpoints, backend: &Backend, address: SocketAddr) -> Option<Sender> {
+async fn attempt(endpoints: &Endpoints, backend: &BackendEntry, endpoint: &EndpointState) -> Option<Sender> {
+    let address = endpoint.key.address;
     let failed =
         |error: &std::io::Error| tracing::debug!(%address, %error, "an endpoint can't be connected to");
     let stream = TcpStream::connect(address).await.inspect_err(failed).ok()?;
     // Heads and small bodies are written whole; waiting to fill a segment only delays them.
     let _ = stream.set_nodelay(true);
     let _ = probe_when_idle(&stream);
-    let Some(tls) = &backend.tls else {
+    if backend.config.tls.is_none() {
         return client::handshake(stream).await;
-    };
-    let settings = endpoints.tls.settings(backend, tls, address.ip())?;
-    let connector = TlsConnector::from(settings.config);
+    }
+    let settings = endpoints.settings(backend, endpoint)?;
+    let connector = TlsConnector::from(settings.config.clone());
     let stream = connector
-        .connect(settings.name, stream)
+        .connect(settings.name.clone(), stream)
         .await
         .inspect_err(failed)
         .ok()?;

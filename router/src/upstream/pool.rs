@@ -27,7 +27,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub struct PoolKey {
     /// The endpoint.
     pub address: SocketAddr,
-    /// Hash of the TLS settings; `None` for plain TCP.
+    /// Stands for the TLS settings; `None` for plain TCP.
     pub tls: Option<u64>,
 }
 

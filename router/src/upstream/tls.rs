@@ -1,9 +1,9 @@
-//! TLS to backends: settings made once per distinct content, shared by all workers.
+//! TLS to backends: settings made once per distinct content, shared by all workers and endpoints.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use routed_snapshot::ir::{Backend, BackendTls};
 use rustls::{ClientConfig, RootCertStore};
@@ -19,10 +19,7 @@ pub struct Settings {
     pub config: Arc<ClientConfig>,
 }
 
-/// Settings by hash of what they are made of. At most this many are kept; beyond, all are made anew.
-const MAX_CONFIGS: usize = 4096;
-
-/// The cache of settings.
+/// Settings by what they are made of, for as long as an endpoint has them.
 #[derive(Debug, Default)]
 pub struct Configs {
     hasher: RandomState,
@@ -31,19 +28,16 @@ pub struct Configs {
 }
 
 impl Configs {
-    /// What connections of these settings have in common, for the pool.
-    pub fn key(&self, backend: &Backend, address: IpAddr) -> Option<u64> {
+    /// What stands for a backend's settings beside the endpoint's address; none: no TLS. It reads the whole CA.
+    pub fn fingerprint(&self, backend: &Backend) -> Option<u64> {
         let tls = backend.tls.as_ref()?;
-        Some(
-            self.hasher
-                .hash_one((server_name(backend, tls, address), &tls.ca_pem)),
-        )
+        Some(self.hasher.hash_one((configured_name(backend, tls), &tls.ca_pem)))
     }
 
     /// The settings; `None` where the backend's CA or name is not usable.
     pub fn settings(&self, backend: &Backend, tls: &BackendTls, address: IpAddr) -> Option<Settings> {
         let name = ServerName::try_from(server_name(backend, tls, address)).ok()?;
-        let mut configs = self.by_ca.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut configs = self.lock();
         if let Some(config) = configs.get(&tls.ca_pem) {
             return Some(Settings {
                 name,
@@ -51,11 +45,17 @@ impl Configs {
             });
         }
         let config = Arc::new(self.build(tls.ca_pem.as_deref())?);
-        if configs.len() >= MAX_CONFIGS {
-            configs.clear();
-        }
         configs.insert(tls.ca_pem.clone(), config.clone());
         Some(Settings { name, config })
+    }
+
+    /// Drops what no endpoint has any more.
+    pub fn retain_used(&self) {
+        self.lock().retain(|_, config| Arc::strong_count(config) > 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<String>, Arc<ClientConfig>>> {
+        self.by_ca.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn build(&self, ca_pem: Option<&str>) -> Option<ClientConfig> {
@@ -80,8 +80,12 @@ impl Configs {
     }
 }
 
+fn configured_name<'b>(backend: &'b Backend, tls: &'b BackendTls) -> Option<&'b String> {
+    tls.sni.as_ref().or(backend.hostname.as_ref())
+}
+
 fn server_name(backend: &Backend, tls: &BackendTls, address: IpAddr) -> String {
-    match tls.sni.as_ref().or(backend.hostname.as_ref()) {
+    match configured_name(backend, tls) {
         Some(name) => name.trim_end_matches('.').to_owned(),
         None => address.to_string(),
     }

@@ -412,3 +412,32 @@ fn a_request_in_flight_when_the_table_changes_is_finished() {
         "the next request sees the new table"
     );
 }
+
+/// C23: whatever worker takes a request, and whatever table decided the one before.
+#[test]
+fn endpoints_take_turns_through_swaps() {
+    let mut stubs = ["a", "b", "c"].map(|name| (Stub::start(name), name));
+    // A table has endpoints in the order of their addresses.
+    stubs.sort_by_key(|(stub, _)| stub.address());
+    let folder = Folder::new(&[
+        profile(),
+        backend("pool", &stubs.each_ref().map(|(stub, _)| stub.address())),
+        simple_route("r", &[], "PathPrefix", "/", "pool"),
+    ]);
+    let router = Router::over(&folder);
+    for round in 0..12 {
+        let (_, expected) = stubs[round % 3];
+        assert_eq!(
+            get(router.http(), "a.example", "/").who(),
+            expected,
+            "request {round}"
+        );
+        let hash = router.hash();
+        let host = format!("h{round}.example");
+        folder.put(
+            "more.yaml",
+            &[simple_route("more", &[&host], "Exact", "/", "pool")],
+        );
+        router.wait_swap(&hash);
+    }
+}
