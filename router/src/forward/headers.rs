@@ -1,6 +1,7 @@
 //! Header fields that belong to one hop, and those that say where a request came from.
 //!
-//! Only peers of the profile's trusted networks may say who the client is; what anybody else says is overwritten. No
+//! Only peers of the profile's trusted networks may say who the client is, and by what scheme, host and port it reached
+//! the edge; what anybody else says is overwritten. No
 //! `Via` is added: its one use, finding loops, is not worth telling every client and backend what stands here.
 
 use std::net::{IpAddr, SocketAddr};
@@ -75,49 +76,90 @@ pub struct Origin {
     pub client: IpAddr,
     /// Whether the client used TLS.
     pub https: bool,
+    /// The port that the client reached.
+    pub port: u16,
+    /// Which entry of the forwarding fields is of the proxy that met the client, from the right.
+    entry: usize,
 }
 
-/// Finds out who asks. From a trusted peer: `hops` entries from the right of X-Forwarded-For, or, where no number is
-/// set, the first from the right that is in no trusted network.
-pub fn origin(peer: SocketAddr, tls: bool, headers: &HeaderMap, trust: &Trust) -> Origin {
+/// Finds out who asks, and what the client reached: `listener` is the port of the listener.
+///
+/// From a trusted peer the client is `hops` entries from the right of X-Forwarded-For, or, where no number is set, the
+/// first from the right that is in no trusted network. The proxy that wrote that entry met the client, so its word
+/// counts for the scheme, the host and the port too: of a list the entry at the same place, or the one nearest to it
+/// where proxies on the way have overwritten instead of appended. What stands further left is the client's own. What
+/// can't be read is as good as not said.
+pub fn origin(peer: SocketAddr, tls: bool, headers: &HeaderMap, trust: &Trust, listener: u16) -> Origin {
     let peer = peer.ip().to_canonical();
-    if !trust.includes(peer) {
-        return Origin {
-            trusted: false,
-            client: peer,
-            https: tls,
-        };
-    }
-    let said = headers
-        .get(PROTO)
-        .and_then(|value| value.to_str().ok())
-        .map(str::trim);
-    let https = match said {
-        Some(said) if said.eq_ignore_ascii_case("https") => true,
-        Some(said) if said.eq_ignore_ascii_case("http") => false,
-        _ => tls,
+    let mut origin = Origin {
+        trusted: trust.includes(peer),
+        client: peer,
+        https: tls,
+        port: listener,
+        entry: 0,
     };
-    Origin {
-        trusted: true,
-        client: client(peer, headers, trust),
-        https,
+    if !origin.trusted {
+        return origin;
+    }
+    (origin.client, origin.entry) = client(peer, headers, trust);
+    origin.https = origin.said(headers, &PROTO, scheme).unwrap_or(tls);
+    // A scheme other than the connection's was reached at another port.
+    let unsaid = match (origin.https == tls, origin.https) {
+        (true, _) => listener,
+        (false, true) => 443,
+        (false, false) => 80,
+    };
+    origin.port = origin.said(headers, &PORT, port).unwrap_or(unsaid);
+    origin
+}
+
+impl Origin {
+    /// What the proxy that met the client says in a field, where it may be believed and read.
+    fn said<'h, T>(
+        &self,
+        headers: &'h HeaderMap,
+        name: &HeaderName,
+        read: impl FnOnce(&'h str) -> Option<T>,
+    ) -> Option<T> {
+        let entries = entries(headers, name).take(self.entry + 1);
+        entries.last().filter(|_| self.trusted).and_then(read)
     }
 }
 
-fn client(peer: IpAddr, headers: &HeaderMap, trust: &Trust) -> IpAddr {
-    let lines: Vec<&str> = headers
-        .get_all(FOR)
-        .iter()
+/// The entries of a field, from the right: those of its last line first.
+fn entries<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> + use<'h> {
+    let lines = headers.get_all(name).iter().rev();
+    lines
         .filter_map(|line| line.to_str().ok())
-        .collect();
-    let entries = lines.iter().rev().flat_map(|line| line.rsplit(','));
-    let mut client = peer;
-    for (at, entry) in entries.enumerate() {
+        .flat_map(|line| line.rsplit(',').map(str::trim))
+}
+
+fn scheme(said: &str) -> Option<bool> {
+    let is = |scheme: &str| said.eq_ignore_ascii_case(scheme);
+    match (is("https"), is("http")) {
+        (false, false) => None,
+        (https, _) => Some(https),
+    }
+}
+
+fn port(said: &str) -> Option<u16> {
+    let digits = !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit());
+    said.parse().ok().filter(|port| digits && *port != 0)
+}
+
+fn host(said: &str) -> Option<&str> {
+    crate::parse::host::parse(said.as_bytes()).map(|_| said)
+}
+
+/// The client's address, and which entry it is, from the right.
+fn client(peer: IpAddr, headers: &HeaderMap, trust: &Trust) -> (IpAddr, usize) {
+    let mut client = (peer, 0);
+    for (at, entry) in entries(headers, &FOR).enumerate() {
         // Behind an entry that is no address nothing can be believed.
-        let Some(address) = address(entry.trim()) else {
+        let Some(address) = address(entry) else {
             break;
         };
-        client = address;
+        client = (address, at);
         let stop = match trust.hops {
             0 => !trust.includes(address),
             hops => at + 1 >= hops,
@@ -139,8 +181,8 @@ fn address(entry: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// Says where a request came from: one line of each field.
-pub fn set_forwarded(headers: &mut HeaderMap, origin: &Origin, peer: SocketAddr, authority: &str, port: u16) {
+/// Says where a request came from, one line of each field: the way that it took, and what its client reached.
+pub fn set_forwarded(headers: &mut HeaderMap, origin: &Origin, peer: SocketAddr, authority: &str) {
     let aliases: Vec<HeaderName> = headers
         .keys()
         .filter(|name| {
@@ -163,33 +205,22 @@ pub fn set_forwarded(headers: &mut HeaderMap, origin: &Origin, peer: SocketAddr,
         .chain([peer.as_str()])
         .collect::<Vec<_>>()
         .join(", ");
-    let said = |name: &HeaderName| headers.get(name).filter(|_| origin.trusted).cloned();
-    let written = |text: &str| HeaderValue::from_str(text).ok();
-    let host = said(&HOST).or_else(|| written(authority).filter(|_| !authority.is_empty()));
-    let port = said(&PORT).or_else(|| Some(HeaderValue::from(port)));
-    let proto = Some(HeaderValue::from_static(if origin.https {
-        "https"
-    } else {
-        "http"
-    }));
-    for (name, value) in [(FOR, written(&chain)), (PROTO, proto), (HOST, host), (PORT, port)] {
+    let own = Some(authority).filter(|authority| !authority.is_empty());
+    let host = origin.said(headers, &HOST, host).or(own);
+    let host = host.and_then(|host| HeaderValue::from_str(host).ok());
+    let proto = HeaderValue::from_static(if origin.https { "https" } else { "http" });
+    let fields = [
+        (FOR, HeaderValue::from_str(&chain).ok()),
+        (PROTO, Some(proto)),
+        (HOST, host),
+        (PORT, Some(HeaderValue::from(origin.port))),
+    ];
+    for (name, value) in fields {
         match value {
             Some(value) => headers.insert(name, value),
             None => headers.remove(name),
         };
     }
-}
-
-/// The port that the client reached. The listener's own is not it where a proxy in front terminated TLS.
-pub fn port(origin: &Origin, tls: bool, headers: &HeaderMap, listener: u16) -> u16 {
-    // Only a trusted peer's word makes the scheme differ.
-    if origin.https == tls {
-        return listener;
-    }
-    let said = headers.get(PORT).and_then(|port| port.to_str().ok());
-    let said = said.and_then(|port| port.trim().parse().ok());
-    said.filter(|port| *port != 0)
-        .unwrap_or(if origin.https { 443 } else { 80 })
 }
 
 /// Joins the lines that HTTP/2 cuts cookies into for its compression; HTTP/1.1 knows one line only (RFC 9113 §8.2.3).
@@ -314,67 +345,148 @@ mod tests {
         SocketAddr::new(address.parse().unwrap(), 9)
     }
 
+    /// What a backend is told, and who is taken for the client.
+    fn told(from: &str, tls: bool, hops: u32, lines: &[(&'static str, &'static str)]) -> [String; 5] {
+        let mut lines = headers(lines);
+        let trust = trust(&["10.0.0.0/8"], hops);
+        let origin = origin(peer(from), tls, &lines, &trust, 8080);
+        set_forwarded(&mut lines, &origin, peer(from), "own.example:81");
+        let one = |name: &HeaderName| {
+            let all: Vec<_> = lines.get_all(name).iter().collect();
+            assert_eq!(all.len(), 1, "{name}: {all:?}");
+            all[0].to_str().unwrap().to_owned()
+        };
+        assert_eq!(one(&PORT), origin.port.to_string());
+        assert_eq!(one(&PROTO) == "https", origin.https);
+        [
+            origin.client.to_string(),
+            one(&FOR),
+            one(&PROTO),
+            one(&HOST),
+            one(&PORT),
+        ]
+    }
+
     #[test]
     fn a_stranger_is_overwritten() {
-        let mut lines = headers(&[
+        let spoof = [
             ("x-forwarded-for", "1.2.3.4"),
-            ("x-forwarded-for", "5.6.7.8"),
+            ("x-forwarded-for", "10.0.0.7"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "evil"),
             ("x-forwarded-port", "1"),
-            ("x_forwarded_for", "6.6.6.6"),
-            ("forwarded", "for=1.2.3.4"),
-        ]);
-        let from = origin(peer("::ffff:9.9.9.9"), false, &lines, &trust(&["10.0.0.0/8"], 0));
-        assert_eq!((from.trusted, from.https), (false, false));
-        assert_eq!(from.client.to_string(), "9.9.9.9");
-        set_forwarded(&mut lines, &from, peer("9.9.9.9"), "a.example:81", 8080);
-        let expected = headers(&[
-            ("x-forwarded-for", "9.9.9.9"),
-            ("x-forwarded-proto", "http"),
-            ("x-forwarded-host", "a.example:81"),
-            ("x-forwarded-port", "8080"),
-        ]);
-        assert_eq!(lines, expected);
+        ];
+        for hops in [0, 1, 3] {
+            let [client, way, proto, host, port] = told("::ffff:9.9.9.9", false, hops, &spoof);
+            assert_eq!([client, way], ["9.9.9.9"; 2]);
+            assert_eq!([proto, host, port], ["http", "own.example:81", "8080"]);
+            assert_eq!(told("9.9.9.9", true, hops, &spoof)[2], "https");
+        }
+        let mut lines = headers(&[("x_forwarded_for", "6.6.6.6"), ("forwarded", "for=1.2.3.4")]);
+        let from = origin(peer("9.9.9.9"), false, &lines, &trust(&["10.0.0.0/8"], 0), 80);
+        set_forwarded(&mut lines, &from, peer("9.9.9.9"), "a.example");
+        assert_eq!(lines.len(), 4, "{lines:?}");
     }
 
     #[test]
     fn a_trusted_proxy_is_appended_to() {
-        let mut lines = headers(&[
+        let lines = [
             ("x-forwarded-for", "1.2.3.4, 8.8.8.8"),
             ("x-forwarded-for", "10.1.1.1"),
-            ("x-forwarded-proto", "https"),
-            ("x-forwarded-host", "front.example"),
-        ]);
+        ];
         for (hops, client) in [(0, "8.8.8.8"), (1, "10.1.1.1"), (3, "1.2.3.4"), (9, "1.2.3.4")] {
-            let from = origin(peer("10.0.0.1"), false, &lines, &trust(&["10.0.0.0/8"], hops));
-            assert_eq!(
-                (from.client.to_string().as_str(), from.https),
-                (client, true),
-                "{hops}"
-            );
+            let told = told("10.0.0.1", false, hops, &lines);
+            assert_eq!(told[0], client, "{hops}");
+            assert_eq!(told[1], "1.2.3.4, 8.8.8.8, 10.1.1.1, 10.0.0.1");
         }
-        let from = origin(peer("10.0.0.1"), false, &lines, &trust(&["10.0.0.0/8"], 0));
-        set_forwarded(&mut lines, &from, peer("10.0.0.1"), "a.example", 80);
-        let chain: Vec<_> = lines.get_all(FOR).iter().collect();
-        assert_eq!(chain, ["1.2.3.4, 8.8.8.8, 10.1.1.1, 10.0.0.1"]);
-        assert_eq!(lines[PROTO], "https");
-        assert_eq!(lines[HOST], "front.example");
     }
 
+    /// Scheme, host and port as backends get them, by what a trusted peer says in the three fields.
     #[test]
-    fn the_port_is_the_one_in_front() {
-        let trust = trust(&["10.0.0.0/8"], 0);
-        let port = |from, lines: &[_]| {
-            let lines = headers(lines);
-            port(&origin(peer(from), false, &lines, &trust), false, &lines, 8080)
-        };
-        let https = ("x-forwarded-proto", "https");
-        assert_eq!(port("10.0.0.1", &[https]), 443);
-        assert_eq!(port("10.0.0.1", &[https, ("x-forwarded-port", "8443")]), 8443);
-        assert_eq!(port("10.0.0.1", &[https, ("x-forwarded-port", "x")]), 443);
-        assert_eq!(port("10.0.0.1", &[("x-forwarded-port", "81")]), 8080);
-        assert_eq!(port("9.9.9.9", &[https]), 8080);
+    fn the_proxy_that_met_the_client_says_what_it_reached() {
+        const OWN: &str = "own.example:81";
+        let way = ("x-forwarded-for", "6.6.6.6, 1.2.3.4, 10.0.0.2");
+        let proto = |said| ("x-forwarded-proto", said);
+        let host = |said| ("x-forwarded-host", said);
+        let port = |said| ("x-forwarded-port", said);
+        type Case<'c> = (bool, &'c [(&'static str, &'static str)], [&'static str; 3]);
+        let table: &[Case] = &[
+            (false, &[], ["http", OWN, "8080"]),
+            (true, &[], ["https", OWN, "8080"]),
+            // Each field alone.
+            (false, &[proto("https")], ["https", OWN, "443"]),
+            (true, &[proto("http")], ["http", OWN, "80"]),
+            (true, &[proto("HTTPS")], ["https", OWN, "8080"]),
+            (
+                false,
+                &[host("front.example:8443")],
+                ["http", "front.example:8443", "8080"],
+            ),
+            (false, &[port("81")], ["http", OWN, "81"]),
+            // All together.
+            (
+                false,
+                &[proto("https"), host("f.example"), port("8443")],
+                ["https", "f.example", "8443"],
+            ),
+            // What can't be read is not said.
+            (
+                false,
+                &[proto("ftp"), host("a/b"), port("x")],
+                ["http", OWN, "8080"],
+            ),
+            (true, &[proto(""), host(""), port("")], ["https", OWN, "8080"]),
+            (false, &[port("0")], ["http", OWN, "8080"]),
+            (false, &[port("+81")], ["http", OWN, "8080"]),
+            (false, &[port("65536")], ["http", OWN, "8080"]),
+            (false, &[proto("https"), port("x")], ["https", OWN, "443"]),
+            // Lists: the client stands second from the right, so the second entry counts; the third is its own.
+            (
+                false,
+                &[
+                    way,
+                    proto("ftp, https, http"),
+                    host("evil, f.example, lb.internal"),
+                    port("1, 8443, 80"),
+                ],
+                ["https", "f.example", "8443"],
+            ),
+            (
+                false,
+                &[
+                    way,
+                    proto("https"),
+                    proto("http"),
+                    port("1"),
+                    port("8443"),
+                    port("80"),
+                ],
+                ["https", OWN, "8443"],
+            ),
+            // A proxy on the way has overwritten: one entry is left.
+            (
+                false,
+                &[way, proto("https"), host("f.example"), port("8443")],
+                ["https", "f.example", "8443"],
+            ),
+            // Nobody says who the client is: the peer's own word counts.
+            (
+                false,
+                &[proto("https, http"), host("evil, lb.example"), port("1, 80")],
+                ["http", "lb.example", "80"],
+            ),
+        ];
+        for (tls, lines, expected) in table {
+            let [_, _, proto, host, port] = told("10.0.0.1", *tls, 0, lines);
+            assert_eq!([proto, host, port], *expected, "{lines:?}");
+        }
+        // A stranger says the same and is not believed.
+        for (tls, lines, _) in table {
+            let [client, way, proto, host, port] = told("9.9.9.9", *tls, 0, lines);
+            assert_eq!([client, way], ["9.9.9.9"; 2], "{lines:?}");
+            let own = if *tls { "https" } else { "http" };
+            assert_eq!([&*proto, &*host, &*port], [own, OWN, "8080"], "{lines:?}");
+        }
     }
 
     #[test]

@@ -145,7 +145,13 @@ impl Planner<'_> {
         record.path.clone_from(&target.path);
         let connection = &self.exchange.connection;
         let trust = self.exchange.worker.trust(self.index.config_hash(), self.profile);
-        let origin = headers::origin(connection.peer, connection.tls.is_some(), &parts.headers, &trust);
+        let origin = headers::origin(
+            connection.peer,
+            connection.tls.is_some(),
+            &parts.headers,
+            &trust,
+            connection.listener.port,
+        );
         record.client = origin.client;
         let request = Request {
             parts,
@@ -212,7 +218,7 @@ impl Planner<'_> {
                 edits.apply(headers);
             }
         };
-        let asked = self.asked(&request, decision.matched.as_ref());
+        let asked = Self::asked(&request, decision.matched.as_ref());
         match decision.outcome {
             Decided::NotFound => Err(Error::NoRoute),
             Decided::Fail { status, reason } => Err(Error::Rule {
@@ -244,18 +250,11 @@ impl Planner<'_> {
         }
     }
 
-    fn asked<'r>(&self, request: &'r Request, matched: Option<&Matched<'r>>) -> Asked<'r> {
-        let connection = &self.exchange.connection;
-        let port = headers::port(
-            &request.origin,
-            connection.tls.is_some(),
-            &request.parts.headers,
-            connection.listener.port,
-        );
+    fn asked<'r>(request: &'r Request, matched: Option<&Matched<'r>>) -> Asked<'r> {
         Asked {
             https: request.origin.https,
             host: &request.target.host.name,
-            port,
+            port: request.origin.port,
             path: &request.target.path,
             query: request.target.query.as_deref(),
             prefix: matched.and_then(|matched| matched.prefix),
@@ -282,13 +281,7 @@ impl Planner<'_> {
         let mut lines = parts.headers;
         let websocket = self.exchange.upgrade.is_some() && headers::wants_websocket(&lines);
         headers::strip_hop_by_hop(&mut lines);
-        headers::set_forwarded(
-            &mut lines,
-            &origin,
-            connection.peer,
-            &asked.authority,
-            connection.listener.port,
-        );
+        headers::set_forwarded(&mut lines, &origin, connection.peer, &asked.authority);
         let (request_edits, response_edits) = edits_of(extras, target);
         let change = extras.and_then(|extras| extras.rewrite.as_ref());
         let host = change.and_then(|change| match change.host_from_backend {

@@ -146,20 +146,44 @@ fn forwarding_headers_of_a_trusted_peer_are_continued() {
         simple_route("r", &[], "PathPrefix", "/", "a"),
     ]);
     let router = Router::over(&folder);
-    for (lines, list) in [
-        ("X-Forwarded-For: 1.2.3.4\r\n", "1.2.3.4, 127.0.0.1"),
+    let own = router.http().port().to_string();
+    let front = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front.example\r\nX-Forwarded-Port: 8443\r\n";
+    let told = ["https", "front.example", "8443"];
+    for (lines, list, [proto, host, port]) in [
         (
-            "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5.6.7.8\r\n",
-            "1.2.3.4, 5.6.7.8, 127.0.0.1",
+            format!("X-Forwarded-For: 1.2.3.4\r\n{front}"),
+            "1.2.3.4, 127.0.0.1",
+            told,
         ),
-        ("", "127.0.0.1"),
+        (
+            format!("X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5.6.7.8\r\n{front}"),
+            "1.2.3.4, 5.6.7.8, 127.0.0.1",
+            told,
+        ),
+        (front.to_owned(), "127.0.0.1", told),
+        (String::new(), "127.0.0.1", ["http", "a.example", &own]),
+        (
+            "X-Forwarded-Port: 81\r\n".to_owned(),
+            "127.0.0.1",
+            ["http", "a.example", "81"],
+        ),
+        (
+            "X-Forwarded-Proto: https\r\n".to_owned(),
+            "127.0.0.1",
+            ["https", "a.example", "443"],
+        ),
+        (
+            "X-Forwarded-Proto: x\r\nX-Forwarded-Host: x/y\r\nX-Forwarded-Port: x\r\n".to_owned(),
+            "127.0.0.1",
+            ["http", "a.example", &own],
+        ),
     ] {
-        let more = format!("{lines}X-Forwarded-Proto: https\r\nX-Forwarded-Host: front.example\r\n");
-        assert_eq!(get_with(router.http(), "a.example", "/", &more).who(), "a");
+        assert_eq!(get_with(router.http(), "a.example", "/", &lines).who(), "a");
         let seen = a.take_one();
-        assert_eq!(seen.one("x-forwarded-for"), Some(list));
-        assert_eq!(seen.one("x-forwarded-proto"), Some("https"));
-        assert_eq!(seen.one("x-forwarded-host"), Some("front.example"));
+        assert_eq!(seen.one("x-forwarded-for"), Some(list), "{lines}");
+        assert_eq!(seen.one("x-forwarded-proto"), Some(proto), "{lines}");
+        assert_eq!(seen.one("x-forwarded-host"), Some(host), "{lines}");
+        assert_eq!(seen.one("x-forwarded-port"), Some(port), "{lines}");
     }
 }
 
