@@ -11,6 +11,7 @@
 use routed_snapshot::index::IndexError;
 use routed_snapshot::snapshot::DecodeError;
 use routed_snapshot::{Hash, Position, Snapshot};
+use serde::Serialize;
 
 use crate::assemble::AssembleError;
 
@@ -66,6 +67,106 @@ pub enum Refusal {
     /// It has no routes.
     #[error("the snapshot has no routes and no newer position; an empty table needs --allow-empty")]
     Empty,
+}
+
+/// The kinds of refusal: one word each, for metrics and for `/snapshot`. A closed list, whatever is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum RefusalReason {
+    /// A folder, FIFO or device stands where a file should.
+    NotAFile,
+    /// Larger than is taken.
+    TooLarge,
+    /// Not a snapshot, or a part that doesn't fit its type.
+    Malformed,
+    /// It did not arrive whole: pieces missing, out of order, or of another snapshot than was announced.
+    Delivery,
+    /// Written for another layout.
+    SchemaVersion,
+    /// Needs something that this version can't do.
+    UnknownFeature,
+    /// The bytes are not those that were promised.
+    WrongHash,
+    /// No index can be built from it.
+    Index,
+    /// A bug of ours.
+    Panicked,
+    /// Older than what is held.
+    Older,
+    /// Of another cluster.
+    OtherCluster,
+    /// Without routes.
+    Empty,
+    /// Its source was stopped meanwhile.
+    Stopped,
+}
+
+impl RefusalReason {
+    /// All of them.
+    pub const ALL: [RefusalReason; 13] = [
+        RefusalReason::NotAFile,
+        RefusalReason::TooLarge,
+        RefusalReason::Malformed,
+        RefusalReason::Delivery,
+        RefusalReason::SchemaVersion,
+        RefusalReason::UnknownFeature,
+        RefusalReason::WrongHash,
+        RefusalReason::Index,
+        RefusalReason::Panicked,
+        RefusalReason::Older,
+        RefusalReason::OtherCluster,
+        RefusalReason::Empty,
+        RefusalReason::Stopped,
+    ];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RefusalReason::NotAFile => "NotAFile",
+            RefusalReason::TooLarge => "TooLarge",
+            RefusalReason::Malformed => "Malformed",
+            RefusalReason::Delivery => "Delivery",
+            RefusalReason::SchemaVersion => "SchemaVersion",
+            RefusalReason::UnknownFeature => "UnknownFeature",
+            RefusalReason::WrongHash => "WrongHash",
+            RefusalReason::Index => "Index",
+            RefusalReason::Panicked => "Panicked",
+            RefusalReason::Older => "Older",
+            RefusalReason::OtherCluster => "OtherCluster",
+            RefusalReason::Empty => "Empty",
+            RefusalReason::Stopped => "Stopped",
+        }
+    }
+}
+
+impl Refusal {
+    /// Its kind.
+    pub fn reason(&self) -> RefusalReason {
+        match self {
+            Refusal::Decode(error) | Refusal::Delivery(AssembleError::Decode(error)) => of_decode(error),
+            Refusal::Delivery(
+                AssembleError::TooLarge { .. }
+                | AssembleError::MessageTooLarge(_)
+                | AssembleError::ChunkTooLarge(_),
+            ) => RefusalReason::TooLarge,
+            Refusal::Delivery(_) => RefusalReason::Delivery,
+            Refusal::Index(_) => RefusalReason::Index,
+            Refusal::Panicked => RefusalReason::Panicked,
+            Refusal::Older => RefusalReason::Older,
+            Refusal::OtherCluster { .. } => RefusalReason::OtherCluster,
+            Refusal::Empty => RefusalReason::Empty,
+            Refusal::Stopped => RefusalReason::Stopped,
+        }
+    }
+}
+
+fn of_decode(error: &DecodeError) -> RefusalReason {
+    match error {
+        DecodeError::Malformed(_) | DecodeError::Part { .. } => RefusalReason::Malformed,
+        DecodeError::SchemaVersion(_) => RefusalReason::SchemaVersion,
+        DecodeError::UnknownFeature(_) => RefusalReason::UnknownFeature,
+        DecodeError::PartHash { .. } | DecodeError::Hash { .. } => RefusalReason::WrongHash,
+        DecodeError::TooLarge { .. } => RefusalReason::TooLarge,
+    }
 }
 
 /// Judges `snapshot`.

@@ -46,7 +46,7 @@ pub mod status;
 mod tls_keys;
 mod wire;
 
-pub use admit::Refusal;
+pub use admit::{Refusal, RefusalReason};
 pub use feed::Feed;
 pub use keys::{KeyPair, KeyTable, Keys};
 pub use live::{Live, Offered, Publisher};

@@ -121,6 +121,8 @@ impl Publisher {
                 }
                 Err(refusal) => {
                     tracing::warn!(path = %path.display(), error = %refusal, "the cached snapshot is ignored");
+                    let problem = format!("{}: {refusal}", path.display());
+                    feed.status().count_refusal(refusal.reason(), &problem);
                 }
             }
         }

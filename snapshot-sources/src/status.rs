@@ -3,6 +3,7 @@
 //! The source writes it at each look, a person or a scraper reads it a few times a minute: a mutex held for the
 //! length of a copy is enough, and requests never touch it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +13,7 @@ use routed_snapshot::{Hash, Position, Snapshot};
 use serde::{Serialize, Serializer};
 use tokio::sync::{Notify, watch};
 
-use crate::admit::Refusal;
+use crate::admit::{Refusal, RefusalReason};
 use crate::blame::{self, ObjectName};
 use crate::disk::read::ReadError;
 
@@ -59,6 +60,10 @@ pub struct SourceStatus {
     pub no_ops: u64,
     /// Contents refused; each content counts once.
     pub refusals: u64,
+    /// The same by reason; those that were met.
+    pub refusals_by_reason: BTreeMap<RefusalReason, u64>,
+    /// The last of them, kept after it went away.
+    pub last_refusal: Option<LastRefusal>,
     /// What the compiler said, where the source compiles.
     pub compile: Option<CompileStatus>,
     /// How writing `--snapshot-cache` fares, where it is set.
@@ -105,6 +110,17 @@ impl Refused {
             objects: blame::objects(refusal, snapshot),
         }
     }
+}
+
+/// A content that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastRefusal {
+    /// Why, in one word.
+    pub reason: RefusalReason,
+    /// Why, with its place.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The last compile.
@@ -188,6 +204,8 @@ pub(crate) struct FollowedState {
     refused: Option<Refused>,
     keys_problem: Option<String>,
     refusals: u64,
+    refusals_by_reason: BTreeMap<RefusalReason, u64>,
+    last_refusal: Option<LastRefusal>,
     compile: Option<CompileStatus>,
 }
 
@@ -221,6 +239,8 @@ impl Status {
             swaps: table.swaps,
             no_ops: table.no_ops,
             refusals: followed.refusals,
+            refusals_by_reason: followed.refusals_by_reason,
+            last_refusal: followed.last_refusal,
             compile: followed.compile,
             cache: table.cache.clone(),
             report: table.report.clone(),
@@ -301,23 +321,28 @@ impl Followed {
     /// The source was looked at and something is wrong. Logged once for as long as it stays the same.
     pub(crate) fn fail(&self, message: &str) {
         self.state().last_contact = Some(Timestamp::now());
-        self.note_failure(message, false);
+        self.note_failure(message, None);
     }
 
     /// The source can't be read; what can never be read counts as a refusal.
     pub(crate) fn fail_reading(&self, error: &ReadError) {
         self.state().last_contact = Some(Timestamp::now());
-        self.note_failure(&error.to_string(), !matches!(error, ReadError::Io { .. }));
+        let refused = match error {
+            ReadError::Io { .. } => None,
+            ReadError::NotAFile { .. } => Some(RefusalReason::NotAFile),
+            ReadError::TooLarge { .. } => Some(RefusalReason::TooLarge),
+        };
+        self.note_failure(&error.to_string(), refused);
     }
 
     /// The source can't be reached: no contact.
     pub(crate) fn fail_reaching(&self, message: &str) {
-        self.note_failure(message, false);
+        self.note_failure(message, None);
     }
 
     /// One more content was refused.
-    pub(crate) fn count_refusal(&self) {
-        self.state().refusals += 1;
+    pub(crate) fn count_refusal(&self, reason: RefusalReason, message: &str) {
+        self.state().count_refusal(reason, message);
     }
 
     /// What was offered last and not taken; none where it was.
@@ -396,7 +421,7 @@ impl Followed {
         }
     }
 
-    fn note_failure(&self, message: &str, refused: bool) {
+    fn note_failure(&self, message: &str, refused: Option<RefusalReason>) {
         let mut state = self.state();
         let known = state.degraded
             && state
@@ -408,7 +433,9 @@ impl Followed {
             return;
         }
         tracing::warn!(source = %state.source, error = message, "the source is degraded; the last good table serves on");
-        state.refusals += u64::from(refused);
+        if let Some(reason) = refused {
+            state.count_refusal(reason, message);
+        }
         state.last_error = Some(SourceError {
             message: message.to_owned(),
             at: Timestamp::now(),
@@ -423,6 +450,18 @@ impl Followed {
 
     fn state(&self) -> MutexGuard<'_, FollowedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FollowedState {
+    fn count_refusal(&mut self, reason: RefusalReason, message: &str) {
+        self.refusals += 1;
+        *self.refusals_by_reason.entry(reason).or_default() += 1;
+        self.last_refusal = Some(LastRefusal {
+            reason,
+            message: message.to_owned(),
+            at: Timestamp::now(),
+        });
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use common::{Running, empty, polling, position, put, snapshot};
-use routed_sources::{FileConfig, Source};
+use routed_sources::{FileConfig, RefusalReason, Source};
 
 fn follow(path: &Path) -> Running {
     Running::start(source(path, true))
@@ -145,11 +145,23 @@ fn damaged_documents_are_refused_whole() {
     ];
     for (refused, (what, bytes)) in (1_u64..).zip(damaged) {
         put(&path, &bytes);
-        running.until(what, |status| status.refusals == refused && status.degraded);
+        let status = running.until(what, |status| status.refusals == refused && status.degraded);
         assert!(running.serves(&good), "{what} was taken");
+        let last = status.last_refusal.unwrap();
+        assert!(last.message.contains("snapshot.json: "), "{}", last.message);
+        let expected = match what {
+            "a changed byte" | "a wrong hash" => RefusalReason::WrongHash,
+            "another version" => RefusalReason::SchemaVersion,
+            "an unknown feature" => RefusalReason::UnknownFeature,
+            _ => RefusalReason::Malformed,
+        };
+        assert_eq!(last.reason, expected, "{what}");
+        assert_eq!(status.refusals_by_reason.values().sum::<u64>(), refused);
     }
     put(&path, &snapshot("better", None).encode());
     running.until_serves(&snapshot("better", None));
+    let status = running.until("order", |status| !status.degraded);
+    assert!(status.last_refusal.is_some(), "it is kept");
 }
 
 #[test]

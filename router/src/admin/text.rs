@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use routed_sources::SourceStatus;
+use routed_sources::{RefusalReason, SourceStatus};
 
 use super::Admin;
 
@@ -89,13 +89,12 @@ fn source(admin: &Admin, out: &mut String) {
         help,
         u64::from(status.degraded),
     );
-    one(
-        out,
-        "routed_source_refusals_total",
-        "counter",
-        "Contents refused.",
-        status.refusals,
-    );
+    let name = "routed_source_refusals_total";
+    head(out, name, "counter", "Contents refused, by reason.");
+    for reason in RefusalReason::ALL {
+        let count = status.refusals_by_reason.get(&reason).copied().unwrap_or(0);
+        let _ = writeln!(out, "{name}{{reason=\"{}\"}} {count}", reason.as_str());
+    }
     one(
         out,
         "routed_snapshot_swaps_total",

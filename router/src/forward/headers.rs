@@ -148,7 +148,7 @@ fn port(said: &str) -> Option<u16> {
 }
 
 fn host(said: &str) -> Option<&str> {
-    crate::parse::host::parse(said.as_bytes()).map(|_| said)
+    routed_snapshot::request::host::parse(said.as_bytes()).map(|_| said)
 }
 
 /// The client's address, and which entry it is, from the right.

@@ -250,11 +250,15 @@ fn a_damaged_table_is_refused_whole_and_the_reason_is_told() {
             );
         }
     }
-    assert!(
-        router.metrics().contains("refus"),
-        "the metric: {}",
-        router.metrics()
-    );
+    let (metrics, shown) = (router.metrics(), router.admin("/snapshot").json());
+    for (reason, count) in [("UnknownFeature", 1), ("SchemaVersion", 1), ("Older", 0)] {
+        let sample = format!("routed_source_refusals_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(metrics.contains(&sample), "{sample}{metrics}");
+    }
+    let last = &shown["lastRefusal"];
+    assert_eq!(last["reason"], "Malformed", "{shown:#}");
+    assert!(last["at"].is_string() && last["message"].is_string(), "{shown:#}");
+    assert_eq!(shown["refusalsByReason"]["UnknownFeature"], 1);
     replace(&path, next.as_bytes());
     wait_until("the good one", || get(router.http(), "a", "/").text() == "two");
     assert!(!router.is_degraded());

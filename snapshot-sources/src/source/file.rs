@@ -165,8 +165,9 @@ impl FileLook {
                 Ok(())
             }
             Err(refusal) => {
-                feed.status().count_refusal();
-                Err(format!("{path}: {refusal}"))
+                let problem = format!("{path}: {refusal}");
+                feed.status().count_refusal(refusal.reason(), &problem);
+                Err(problem)
             }
         };
         self.seen = Some(Seen {

@@ -141,8 +141,9 @@ impl ResourcesLook {
             }
         };
         self.verdict = result.map_err(|refusal| {
-            feed.status().count_refusal();
-            format!("{}: {refusal}", self.config.path.display())
+            let problem = format!("{}: {refusal}", self.config.path.display());
+            feed.status().count_refusal(refusal.reason(), &problem);
+            problem
         });
     }
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use routed_proto::{Encoding, KeyRef, WatchRequest};
 
-use crate::admit::Refusal;
+use crate::admit::{Refusal, RefusalReason};
 use crate::assemble::{AssembleError, Assembler, MAX_SNAPSHOT_BYTES};
 use crate::backoff::Backoff;
 use crate::channel::{ConnectError, ControlPlane, explain};
@@ -189,8 +189,9 @@ impl Follower {
     /// A snapshot that was not even put together.
     fn refuse(&mut self, refusal: &Refusal) {
         self.feed.refuse(refusal);
-        self.count(refusal.to_string());
-        self.feed.status().fail(&format!("{}: {refusal}", self.place()));
+        let problem = format!("{}: {refusal}", self.place());
+        self.count(refusal.to_string(), refusal.reason(), &problem);
+        self.feed.status().fail(&problem);
     }
 
     /// What came of an offer.
@@ -208,15 +209,17 @@ impl Follower {
                     Refusal::Older => drop(self.behind.get_or_insert_with(Instant::now)),
                     _ => self.behind = None,
                 }
-                self.count(outcome.name);
-                self.feed.status().fail(&format!("{}: {refusal}", self.place()));
+                let problem = format!("{}: {refusal}", self.place());
+                self.count(outcome.name, refusal.reason(), &problem);
+                self.feed.status().fail(&problem);
             }
         }
     }
 
-    fn count(&mut self, content: String) {
+    /// Counts a refusal where it is another content than the last one refused.
+    fn count(&mut self, content: String, reason: RefusalReason, problem: &str) {
         if self.counted.as_ref() != Some(&content) {
-            self.feed.status().count_refusal();
+            self.feed.status().count_refusal(reason, problem);
             self.counted = Some(content);
         }
     }
