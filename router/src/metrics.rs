@@ -2,7 +2,8 @@
 //!
 //! Labels come from configuration only (listener, route, backend), from the class of the status, and from a fixed
 //! set of methods: a client can't create series. A route's series begins with its first request and ends with the
-//! swap that removes the route, the backend or the listener.
+//! swap that removes the route, the backend or the listener. A request that is still under way then may begin it anew;
+//! that one ends within a second (see [`crate::shared::Shared::tidy`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -160,9 +161,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    /// Counts a request.
-    pub fn observe(&self, request: &Observed<'_>) {
-        let series = self.series(request);
+    /// Counts a request. The answer says whether its series began with it.
+    pub fn observe(&self, request: &Observed<'_>) -> bool {
+        let (series, begun) = self.series(request);
         let method = METHODS
             .iter()
             .position(|method| *method == request.method)
@@ -177,26 +178,27 @@ impl Metrics {
             count.fetch_add(1, Relaxed);
         }
         series.sum_us.fetch_add(us, Relaxed);
+        begun
     }
 
-    fn series(&self, request: &Observed<'_>) -> Arc<Series> {
+    fn series(&self, request: &Observed<'_>) -> (Arc<Series>, bool) {
         let shard = self.hasher.hash_one(request.route) as usize % SHARDS;
         let mut routes = lock(&self.shards[shard]);
         if !routes.contains_key(request.route) {
             routes.insert(request.route.into(), RouteSeries::new());
         }
         let Some(of_route) = routes.get_mut(request.route) else {
-            return Arc::default();
+            return (Arc::default(), false);
         };
         let found = of_route
             .iter()
             .find(|(listener, backend, _)| **listener == *request.listener && **backend == *request.backend);
         if let Some((_, _, series)) = found {
-            return series.clone();
+            return (series.clone(), false);
         }
         let series = Arc::<Series>::default();
         of_route.push((request.listener.into(), request.backend.into(), series.clone()));
-        series
+        (series, true)
     }
 
     /// Counts a client connection, open until the answer is dropped.
@@ -257,7 +259,11 @@ impl Metrics {
                 !of_route.is_empty() && (route.is_empty() || routes.contains(&**route))
             });
         }
-        // One with connections left is shown until they have ended and the next swap comes.
+        self.retain_listeners(is_listener);
+    }
+
+    /// Ends the series of listeners that are no more, once their connections have ended.
+    pub fn retain_listeners(&self, is_listener: impl Fn(&str) -> bool) {
         lock(&self.listeners).retain(|name, series| is_listener(name) || series.open.load(Relaxed) > 0);
     }
 

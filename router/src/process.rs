@@ -182,6 +182,7 @@ impl Process {
     }
 
     async fn revisit(&mut self) {
+        self.shared.tidy();
         let Some(profile) = self.present() else { return };
         self.listeners.revisit(&profile, &self.keys.load()).await;
         self.show(&profile);

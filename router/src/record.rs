@@ -210,14 +210,15 @@ impl Drop for Record {
             (None, true) => "ok",
             (None, false) => "cancelled",
         };
-        self.shared.stats.observe(&Observed {
+        let request = Observed {
             listener: &self.listener.name,
             route: self.rule.as_ref().map_or("", |rule| &rule.name),
             backend: self.backend.as_ref().map_or("", |backend| &backend.entry.name),
             method: &self.method,
             status: self.status,
             duration: self.begun.elapsed(),
-        });
+        };
+        self.shared.observe(self.snapshot, &request);
         if let Some(format) = self.log {
             self.shared.access.write(self.line(format, reason));
         }

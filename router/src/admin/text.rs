@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use routed_snapshot::Hash;
 use routed_sources::{RefusalReason, SourceStatus};
 
 use super::Admin;
@@ -55,11 +56,22 @@ pub(super) fn metrics(admin: &Admin) -> String {
 
 fn source(admin: &Admin, out: &mut String) {
     let status = admin.shared.live.status().view();
-    let name = "routed_snapshot_info";
-    head(out, name, "gauge", "The table in service.");
     if let Some(index) = admin.shared.live.load_full() {
-        let (hash, config) = (index.hash(), index.config_hash());
-        let _ = writeln!(out, "{name}{{hash=\"{hash}\",config_hash=\"{config}\"}} 1");
+        // As a number: a label would begin a new series with each change of an endpoint.
+        for (name, hash, help) in [
+            (
+                "routed_snapshot_hash",
+                index.hash(),
+                "First 48 bits of the hash of the table in service.",
+            ),
+            (
+                "routed_snapshot_config_hash",
+                index.config_hash(),
+                "The same of its hash without endpoints.",
+            ),
+        ] {
+            one(out, name, "gauge", help, first_bits(hash));
+        }
         one(
             out,
             "routed_routes",
@@ -206,6 +218,14 @@ fn listeners(admin: &Admin, out: &mut String) {
             "routed_certificate_problem{{certificate=\"{name}\"}} {problem}"
         );
     }
+}
+
+/// As much of a hash as a number of Prometheus holds exactly, in whole bytes.
+fn first_bits(hash: Hash) -> u64 {
+    hash.0
+        .iter()
+        .take(6)
+        .fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
 /// From `/proc`; what can't be read there is left out.

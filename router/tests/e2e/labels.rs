@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::harness::{Conn, Folder, Router, Stub, backend, full, get, profile, simple_route, wait_until};
+use crate::harness::{
+    Conn, DEADLINE, Folder, Router, Stub, backend, full, get, object, profile, reply, route, simple_route,
+    wait_until,
+};
+use crate::restart::{certificate, profile_with_tls, secret, tls};
 
 fn series(text: &str) -> BTreeSet<String> {
     let lines = text
@@ -88,6 +92,141 @@ fn strangers_cannot_create_time_series() {
         before.len(),
         after.len()
     );
+}
+
+/// C37
+#[test]
+fn server_names_of_strangers_create_no_series() {
+    let a = Stub::unrecorded("a");
+    let (authority, chain, key) = certificate("*.names.example");
+    let folder = Folder::new(&[
+        profile_with_tls("cert"),
+        secret("cert", &chain, &key),
+        backend("a", &[a.address()]),
+        simple_route("r", &["*.names.example"], "PathPrefix", "/", "a"),
+    ]);
+    let router = Router::over(&folder);
+    let address = router.address("https");
+    let mut noise = Noise(0x2545_f491_4f6c_dd1d);
+    let mut ask = |count: usize| {
+        let mut answered = 0;
+        for _ in 0..count {
+            let name = noise.word();
+            // Names of the certificate, and names that nobody has one for.
+            let refused = noise.next().is_multiple_of(2);
+            let sni = if refused {
+                format!("{name}.test")
+            } else {
+                format!("{name}.names.example")
+            };
+            let request = format!("GET /{name} HTTP/1.1\r\nHost: {name}.names.example\r\n\r\n");
+            let reply = tls(address, &sni, &authority).and_then(|mut connection| {
+                connection.send(request.as_bytes())?;
+                connection.reply()
+            });
+            assert_eq!(reply.is_err(), refused, "{sni}");
+            answered += usize::from(reply.is_ok_and(|reply| reply.status == 200));
+        }
+        answered
+    };
+    assert!(ask(20) > 0);
+    let before = series(&router.metrics());
+    let answered = ask(if full() { 10_000 } else { 300 });
+    let text = router.metrics();
+    let after = series(&text);
+    assert!(answered > 0 && !text.contains("routed_tls_handshakes_failed_total 0\n"));
+    assert_eq!(
+        after.difference(&before).collect::<Vec<_>>(),
+        Vec::<&String>::new()
+    );
+    check_exposition(&text);
+}
+
+/// C37: the size of a scrape is that of the routes that had requests, and comes down again with them.
+#[test]
+fn a_scrape_of_ten_thousand_routes_is_bounded() {
+    const ROUTES: usize = 10_000;
+    let answer = json!({"type": "DirectResponse", "directResponse": {"statusCode": 200, "body": "hi"}});
+    let one = |n: usize| {
+        let hosts = [format!("h{n}.example")];
+        route(
+            &format!("route-of-a-customer-{n}"),
+            json!({"hostnames": hosts, "rules": [{"filters": [answer]}]}),
+        )
+    };
+    let folder = Folder::new(&[profile()]);
+    folder.put("many.yaml", &(0..ROUTES).map(one).collect::<Vec<_>>());
+    let router = Router::over(&folder);
+    wait_until("all routes", || router.number("routes") == ROUTES as u64);
+    let idle = router.metrics().len();
+    assert!(idle < 32 << 10, "{idle} bytes before the first request");
+    let mut connection = Conn::open(router.http());
+    for n in 0..ROUTES {
+        assert_eq!(connection.get(&format!("h{n}.example"), "/").status, 200);
+    }
+    let begun = std::time::Instant::now();
+    let text = router.metrics();
+    let took = begun.elapsed();
+    assert!(took < DEADLINE);
+    check_exposition(&text);
+    // 15 buckets, their sum and count, and the requests of one method and class.
+    let of_routes = text
+        .lines()
+        .filter(|line| line.contains("route-of-a-customer-"))
+        .count();
+    assert_eq!(of_routes, ROUTES * 18);
+    assert!(text.len() < ROUTES * 18 * 160, "{} bytes", text.len());
+    println!("{} bytes scraped in {took:.1?}", text.len());
+    folder.put("many.yaml", &[one(0)]);
+    wait_until("the series gone", || router.metrics().len() < idle + (4 << 10));
+    assert!(
+        router.metrics().contains("route-of-a-customer-0/"),
+        "what stays is kept"
+    );
+}
+
+/// C22, C37: a request that ends after the swap that removed its route, its backend and its listener.
+#[test]
+fn a_request_that_outlives_its_route_leaves_no_series() {
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let slow = Stub::answering("slow", move |_| {
+        let _ = gate.lock().unwrap().recv_timeout(DEADLINE);
+        reply(200, "", "late")
+    });
+    let listener = |name: &str| json!({"name": name, "address": "127.0.0.1", "port": 0, "protocol": "HTTP"});
+    let listeners = |all: &[Value]| {
+        object(
+            "RouterProfile",
+            "routed.io/v1",
+            "default",
+            json!({"listeners": all}),
+        )
+    };
+    let folder = Folder::new(&[]);
+    folder.put(
+        "all.yaml",
+        &[
+            listeners(&[listener("http"), listener("goes")]),
+            backend("slow", &[slow.address()]),
+            simple_route("goes", &[], "PathPrefix", "/", "slow"),
+        ],
+    );
+    let router = Router::over(&folder);
+    let mut connection = Conn::open(router.address("goes"));
+    connection
+        .send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+        .unwrap();
+    wait_until("the request at the backend", || slow.accepts() > 0);
+    let hash = router.hash();
+    folder.put("all.yaml", &[listeners(&[listener("http")])]);
+    router.wait_swap(&hash);
+    release.send(()).unwrap();
+    assert_eq!(connection.reply().unwrap().text(), "late");
+    drop(connection);
+    let trace = |text: &str| text.contains("goes") || text.contains("slow");
+    wait_until("no trace", || !trace(&router.metrics()));
+    assert_eq!(router.swaps(), 2, "no other swap took it away");
 }
 
 /// C37

@@ -113,7 +113,8 @@ fn the_exposition_is_in_order() {
         "routed_requests_total",
         "routed_connections_open",
         "routed_client_sockets_open",
-        "routed_snapshot_info",
+        "routed_snapshot_hash",
+        "routed_snapshot_config_hash",
         "routed_listener_bound",
         "process_open_fds",
     ] {
