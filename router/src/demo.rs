@@ -1,6 +1,6 @@
 //! `routed demo`: something to try without writing a file or running a server.
 //!
-//! Three backends that echo what reaches them run in a thread of their own, on the ports that the resources in
+//! Three backends that echo what reaches them, WebSocket messages too, run in a thread of their own, on the ports that the resources in
 //! `deploy/quickstart` name. The router is the real one, following a folder: the embedded resources are written
 //! into a fresh one, so they can be edited while it runs. A certificate is made at each start and its key never
 //! leaves that folder; a committed one would be a private key in a repository.
@@ -15,12 +15,17 @@ use anyhow::Context;
 use base64::Engine;
 use bytes::Bytes;
 use clap::Parser;
-use http::{Request, Response, header};
+use futures_util::{SinkExt, StreamExt};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::args::{Args, Command, ServeArgs};
 
@@ -52,7 +57,7 @@ const HTTPS_LISTENER: &str = "    - name: https
 /// Names that the certificate is for.
 const HOSTS: &[&str] = &["shop.localhost", "api.localhost", "localhost"];
 
-/// Longest request body that is echoed.
+/// Longest request body or WebSocket message that is echoed.
 const ECHO_LIMIT: usize = 64 * 1024;
 
 const GREETING: &str = "
@@ -64,6 +69,7 @@ Try, in another terminal:
   curl http://127.0.0.1:8080/v1/orders -H 'Host: api.localhost'
   curl -i http://127.0.0.1:8080/old -H 'Host: shop.localhost'
   curl -k --resolve shop.localhost:8443:127.0.0.1 https://shop.localhost:8443/catalog
+  python3 -m websockets ws://localhost:8080/chat    (or any other WebSocket client)
   curl http://127.0.0.1:9901/metrics
 ";
 
@@ -221,16 +227,65 @@ async fn accept(name: &'static str, listener: tokio::net::TcpListener) {
                 .timer(TokioTimer::new())
                 .serve_connection(
                     TokioIo::new(stream),
-                    service_fn(move |request| echo(name, request)),
-                );
+                    service_fn(move |request| answer(name, request)),
+                )
+                .with_upgrades();
             // A client that goes away is no event in a demo.
             let _ = connection.await;
         });
     }
 }
 
+async fn answer(
+    name: &'static str,
+    mut request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    match switch_to_websocket(&mut request) {
+        Some(response) => Ok(response),
+        None => Ok(echo(name, request).await),
+    }
+}
+
+/// Takes a WebSocket handshake (RFC 6455 §4.2.2); each message comes back as it is.
+fn switch_to_websocket(request: &mut Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+    let asked = request.headers().get(header::UPGRADE)?;
+    let key = request.headers().get(header::SEC_WEBSOCKET_KEY)?;
+    if !asked.as_bytes().eq_ignore_ascii_case(b"websocket") {
+        return None;
+    }
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()?;
+    let promise = hyper::upgrade::on(request);
+    tokio::spawn(async move {
+        // A client that goes away is no event in a demo.
+        if let Ok(stream) = promise.await {
+            echo_messages(TokioIo::new(stream)).await;
+        }
+    });
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    Some(response)
+}
+
+async fn echo_messages(stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(ECHO_LIMIT))
+        .max_frame_size(Some(ECHO_LIMIT));
+    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+    // Pings and closes are answered by the library.
+    while let Some(Ok(message)) = socket.next().await {
+        let data = message.is_text() || message.is_binary();
+        if data && socket.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Answers with what was received, as JSON.
-async fn echo(name: &'static str, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn echo(name: &'static str, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, ECHO_LIMIT)
         .collect()
@@ -249,15 +304,16 @@ async fn echo(name: &'static str, request: Request<Incoming>) -> Result<Response
         "body": body.map_or_else(|error| error.to_string(), |body| String::from_utf8_lossy(&body).into_owned()),
     });
     let mut response = Response::new(Full::from(format!("{seen:#}\n")));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        header::HeaderValue::from_static("application/json"),
-    );
-    Ok(response)
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio_tungstenite::tungstenite::Message;
+
     use super::*;
 
     #[test]
@@ -271,6 +327,45 @@ mod tests {
         let report = routed_policy::compile(&routed_policy::Resources::from_files(files));
         assert!(report.diags.is_empty(), "{:#?}", report.diags);
         assert_eq!(report.keys.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_backend_echoes_requests_and_websocket_messages() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(vec![("shop", listener)]));
+        let connect = || tokio::net::TcpStream::connect(address);
+        let url = "ws://shop.localhost/chat";
+        let (mut socket, response) = tokio_tungstenite::client_async(url, connect().await.unwrap())
+            .await
+            .unwrap();
+        assert_eq!(response.status(), 101);
+        for message in [Message::text("hello"), Message::binary(vec![0; 3000])] {
+            socket.send(message.clone()).await.unwrap();
+            assert_eq!(socket.next().await.unwrap().unwrap(), message);
+        }
+        socket.close(None).await.unwrap();
+        assert!(matches!(socket.next().await, Some(Ok(Message::Close(_)))));
+        assert!(socket.next().await.is_none());
+
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(connect().await.unwrap()))
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("/x").header("host", "shop.localhost");
+        let response = sender.send_request(request.body(Full::<Bytes>::default()).unwrap());
+        let body = response
+            .await
+            .unwrap()
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes();
+        let seen: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&seen["backend"], &seen["path"]), (&json!("shop"), &json!("/x")));
     }
 
     #[test]
