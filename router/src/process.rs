@@ -45,7 +45,7 @@ pub async fn run(config: Config, mut stop: watch::Receiver<Stop>) -> anyhow::Res
         .await
         .context("--admin-addr")?;
     announce(&config, &keys);
-    let listeners = Listeners::new(config.profile.clone(), admin, workers, stats);
+    let listeners = Listeners::new(config.profile.clone(), admin.tcp, workers, stats);
 
     let (source_stop, source_stopped) = tokio::sync::oneshot::channel::<()>();
     let source = config.source.clone().map(|source| {

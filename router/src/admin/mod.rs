@@ -1,6 +1,6 @@
 //! The admin interface: health, metrics and explanations, for people and machines on this host.
 //!
-//! - [`serve`]: sockets and connections.
+//! - [`serve`]: sockets and connections; [`socket`]: the file of a Unix socket.
 //! - [`answer`]: what each path answers.
 //! - [`explain`] answers `/explain`.
 //! - [`text`]: metrics of the process.
@@ -11,6 +11,7 @@
 mod answer;
 mod explain;
 mod serve;
+mod socket;
 mod text;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,9 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +12,12 @@ use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::Admin;
 use super::answer::{Answer, answer, problem};
+use super::socket::{self, SocketFile};
 use crate::config::AdminAddress;
 
 /// Open connections: above, new ones wait in the kernel's queue.
@@ -32,8 +31,16 @@ const HEAD_BYTES: usize = 32 * 1024;
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds the address and serves it for as long as the runtime lives. Says where it listens, if by TCP.
-pub(crate) async fn start(address: &AdminAddress, admin: Arc<Admin>) -> anyhow::Result<Option<SocketAddr>> {
+/// Where the interface listens. To be kept to the end of the process: a Unix socket's file goes with it.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// The address, if by TCP.
+    pub(crate) tcp: Option<SocketAddr>,
+    _file: Option<SocketFile>,
+}
+
+/// Binds the address and serves it for as long as the runtime lives.
+pub(crate) async fn start(address: &AdminAddress, admin: Arc<Admin>) -> anyhow::Result<Served> {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     match address {
         AdminAddress::Tcp(address) => {
@@ -48,10 +55,14 @@ pub(crate) async fn start(address: &AdminAddress, admin: Arc<Admin>) -> anyhow::
                     take(accepted, &places, &admin).await;
                 }
             });
-            Ok(Some(bound))
+            Ok(Served {
+                tcp: Some(bound),
+                _file: None,
+            })
         }
         AdminAddress::Unix(path) => {
-            let listener = bind_unix(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+            let (listener, file) =
+                socket::bind(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
             tracing::info!(listener = "admin", address = %path.display(), "listening");
             tokio::spawn(async move {
                 loop {
@@ -59,35 +70,12 @@ pub(crate) async fn start(address: &AdminAddress, admin: Arc<Admin>) -> anyhow::
                     take(accepted, &places, &admin).await;
                 }
             });
-            Ok(None)
+            Ok(Served {
+                tcp: None,
+                _file: Some(file),
+            })
         }
     }
-}
-
-/// A socket left by a process that was killed is replaced; one that is answered, or anything else, is not.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "something that is no socket stands there",
-            ));
-        }
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "another process listens there",
-            ));
-        }
-        std::fs::remove_file(path)?;
-    }
-    // Bound under a name of its own and renamed once the mode is set: nobody finds it open in between.
-    let mut hidden = path.as_os_str().to_owned();
-    hidden.push(format!(".{}", std::process::id()));
-    let listener = UnixListener::bind(&hidden)?;
-    std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
-    std::fs::rename(&hidden, path)?;
-    Ok(listener)
 }
 
 async fn take<S>(accepted: io::Result<S>, places: &Arc<Semaphore>, admin: &Arc<Admin>)

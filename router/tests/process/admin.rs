@@ -1,13 +1,14 @@
 //! The admin interface on a Unix socket, and its metrics as a scraper reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::support::{Router, eventually, exchange, get};
+use crate::support::{Router, connect, eventually, exchange, get};
 use crate::{follow, plain, resources};
 
 /// One GET by the socket; none where nobody answers.
@@ -27,11 +28,7 @@ fn a_unix_socket_is_for_its_owner_and_outlives_a_kill() {
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
     assert_eq!(ask(&socket, "/readyz").unwrap().0, 503);
-    assert_eq!(
-        Router::start_at(&flag, &[]).exit_code(),
-        Some(1),
-        "a socket in use is not taken"
-    );
+    refuses(&flag, "another process listens there");
     assert_eq!(ask(&socket, "/livez").unwrap().0, 200);
 
     router.signal("KILL");
@@ -42,8 +39,65 @@ fn a_unix_socket_is_for_its_owner_and_outlives_a_kill() {
     let file = folder.path().join("file");
     std::fs::write(&file, "kept").unwrap();
     let flag = format!("unix:{}", file.display());
-    assert_eq!(Router::start_at(&flag, &[]).exit_code(), Some(1));
+    refuses(&flag, "no socket stands there");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+}
+
+/// A start there ends with 1, and says why.
+fn refuses(flag: &str, why: &str) {
+    let mut router = Router::start_at(flag, &[]);
+    assert_eq!(router.exit_code(), Some(1));
+    eventually(why, || router.logged(why).then_some(()));
+    assert!(router.logged("--admin-addr"), "the flag is named");
+}
+
+#[test]
+fn a_stopped_process_keeps_its_unix_socket() {
+    let folder = TempDir::new().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let flag = format!("unix:{}", socket.display());
+    let router = Router::start_at(&flag, &[]);
+    eventually("answered", || ask(&socket, "/livez"));
+    router.signal("STOP");
+    refuses(&flag, "another process listens there");
+    router.signal("CONT");
+    assert_eq!(ask(&socket, "/livez").unwrap().0, 200);
+}
+
+#[test]
+fn a_unix_socket_goes_with_its_process_and_only_with_that() {
+    let folder = TempDir::new().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let flag = format!("unix:{}", socket.display());
+    let resources = resources(&[plain("http", 0)]);
+    let source = ["--resources", resources.path().to_str().unwrap()];
+    let mut router = Router::start_at(&flag, &source);
+    eventually("answered", || ask(&socket, "/livez"));
+    router.signal("TERM");
+    assert_eq!(router.exit_code(), Some(0));
+    assert!(!socket.exists());
+
+    // Ended in the middle of a drain, it cleans up all the same.
+    let mut router = Router::start_at(&flag, &source);
+    let mut guest = connect(router.address("default/default/http")).unwrap();
+    guest.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    router.signal("TERM");
+    eventually("draining", || {
+        ask(&socket, "/readyz")?.1.contains("draining").then_some(())
+    });
+    router.signal("TERM");
+    assert_eq!(router.exit_code(), Some(1));
+    assert!(!socket.exists());
+
+    // What another process has put there since is that one's.
+    let mut first = Router::start_at(&flag, &source);
+    eventually("answered", || ask(&socket, "/livez"));
+    std::fs::remove_file(&socket).unwrap();
+    let _second = Router::start_at(&flag, &source);
+    eventually("answered", || ask(&socket, "/livez"));
+    first.signal("TERM");
+    assert_eq!(first.exit_code(), Some(0));
+    assert_eq!(ask(&socket, "/livez").unwrap().0, 200);
 }
 
 /// A family as it was announced.

@@ -78,6 +78,12 @@ impl Router {
         eventually(&format!("{listener} announced"), find)
     }
 
+    /// Whether a line with this text was logged.
+    pub(crate) fn logged(&self, text: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        log.iter().any(|line| line.to_string().contains(text))
+    }
+
     /// An admin page: status and body.
     pub(crate) fn admin(&self, path: &str) -> (u16, String) {
         get(self.address("admin"), "admin", path).expect("the admin interface answers")
