@@ -3,7 +3,8 @@
 //! The loop never ends by an error. `accept` fails for reasons of the process (no descriptor left), of the machine
 //! (no memory) and of a single client (gone before we came), and the list differs between systems; a loop that
 //! sorted them would end, or spin, on the one that was forgotten. So each failure means a pause with jitter, doubled
-//! up to a second while failures last; open connections go on meanwhile.
+//! up to a second while failures last; open connections go on meanwhile, and who waits in the queue is served once
+//! accepting works again. The counter has every failure, the log one of all workers' in ten seconds.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -82,6 +83,15 @@ impl Intake {
         }
     }
 
+    /// Counts a failure, and says that there are some.
+    fn failed(&self, error: &io::Error) {
+        self.stats.accept_errors.add(1);
+        if let Some(more) = self.stats.accept_log.pass() {
+            let listener = &self.target.load().context.name;
+            tracing::warn!(%error, listener, more, "accept failed; going on");
+        }
+    }
+
     fn begin(&self, stream: TcpStream, peer: SocketAddr, worker: &Rc<Worker>) {
         let (target, stats) = (self.target.load_full(), self.stats.clone());
         begin(stream, peer, target, worker.clone(), stats, self.open.enter());
@@ -144,11 +154,7 @@ pub(crate) async fn run(accepting: Rc<Accepting>, worker: Rc<Worker>, mut stop: 
                 intake.begin(stream, peer, &worker);
             }
             Err(error) => {
-                intake.stats.accept_errors.add(1);
-                if pause.is_first() {
-                    let listener = &intake.target.load().context.name;
-                    tracing::warn!(%error, listener, "accept failed; going on");
-                }
+                intake.failed(&error);
                 tokio::select! {
                     _ = stop.changed() => return,
                     () = tokio::time::sleep(pause.next()) => {}
@@ -215,10 +221,6 @@ struct Pause {
 }
 
 impl Pause {
-    fn is_first(&self) -> bool {
-        self.failures == 0
-    }
-
     /// Half of the pause is fixed and half is drawn, so that workers don't come back together.
     fn next(&mut self) -> Duration {
         let whole = FIRST_PAUSE

@@ -85,7 +85,10 @@ where
     let stream = match accepted {
         Ok(stream) => stream,
         Err(error) => {
-            tracing::warn!(%error, "the admin interface could not accept; going on");
+            admin.stats.accept_errors.add(1);
+            if let Some(more) = admin.stats.accept_log.pass() {
+                tracing::warn!(%error, listener = "admin", more, "accept failed; going on");
+            }
             return tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     };

@@ -137,9 +137,7 @@ impl Listeners {
             .filter(|place| !wanted.contains_key(place))
             .cloned()
             .collect();
-        for place in gone {
-            self.close(&place).await;
-        }
+        self.close(gone).await;
         for (place, (name, listener)) in wanted {
             if let Err(problem) = self.serve(&place, name, listener, profile) {
                 self.stats.bind_errors.add(1);
@@ -166,10 +164,7 @@ impl Listeners {
 
     /// Closes all, telling their connections to end.
     pub(crate) async fn close_all(&mut self) {
-        let places: Vec<Place> = self.bound.keys().cloned().collect();
-        for place in places {
-            self.close(&place).await;
-        }
+        self.close(self.bound.keys().cloned().collect()).await;
     }
 
     /// Ends when a worker's thread has: with its number, for [`Listeners::replace_worker`].
@@ -339,21 +334,28 @@ impl Listeners {
         Ok(())
     }
 
-    async fn close(&mut self, place: &Place) {
-        let Some(bound) = self.bound.remove(place) else {
-            return;
-        };
-        self.workers.remove(bound.id).await;
-        let (listener, address) = (
-            bound.intake.target.load().context.clone(),
-            bound.sockets.address(),
-        );
-        let serve = |worker, stream, peer| {
-            self.workers.serve(worker, bound.intake.arrival(stream, peer));
-        };
-        bound.sockets.drain(serve).await;
-        drop(bound.leave);
-        tracing::info!(listener = listener.name, %address, "closed");
+    /// Closes sets of sockets once what their queues hold is accepted, and tells their connections to end.
+    async fn close(&mut self, places: Vec<Place>) {
+        let closing: Vec<Bound> = places
+            .iter()
+            .filter_map(|place| self.bound.remove(place))
+            .collect();
+        // All at once: they share the wait.
+        let turned_away = closing.iter().filter(|bound| bound.sockets.turn_away()).count();
+        if turned_away > 0 {
+            tokio::time::sleep(sockets::HANDSHAKES).await;
+        }
+        for bound in closing {
+            self.workers.remove(bound.id).await;
+            let listener = bound.intake.target.load().context.clone();
+            let address = bound.sockets.address();
+            let serve = |worker, stream, peer| {
+                self.workers.serve(worker, bound.intake.arrival(stream, peer));
+            };
+            bound.sockets.drain(serve).await;
+            drop(bound.leave);
+            tracing::info!(listener = listener.name, %address, "closed");
+        }
     }
 }
 

@@ -14,8 +14,13 @@
 //! a second descriptor per socket.
 //!
 //! # How they end
-//! A queue that is closed is reset: those clients think they are connected. So a set ends by [`Sockets::drain`]: once no
-//! worker accepts any more, each socket is emptied and closed in turn, and what arrives meanwhile goes to the others.
+//! A queue that is closed is reset: those clients think they are connected. Emptying it first is not enough, as the next
+//! client may arrive between the last look and the close. So a set ends in two steps. [`Sockets::turn_away`] has the
+//! system drop what would begin a connection (a client that finds no answer asks again after a second, and then finds
+//! the successor, or nobody) while handshakes under way are finished and the workers go on accepting. After
+//! [`HANDSHAKES`] no worker accepts any more, and [`Sockets::drain`] empties what is left and closes.
+//!
+//! Rejected: a backlog of zero (one more client is let in all the same) and `shutdown` (it resets the queue).
 //!
 //! # Binding
 //! `SO_REUSEPORT` lets a second process of the same user bind the same port and take a share of its connections
@@ -27,10 +32,22 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// Connections the kernel holds for us, per socket; it caps this at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+
+/// How long a handshake that has begun may take: the way to most clients and back.
+pub(super) const HANDSHAKES: Duration = Duration::from_millis(250);
+
+/// Drops segments that begin a connection, in the language of the system's socket filters: load the TCP header's byte
+/// of flags; where SYN is set let nothing through, else everything. Accepted connections inherit it, and meet no SYN.
+const NO_SYN: [(u16, u8, u8, u32); 4] = [
+    (0x30, 0, 0, 13),       // BPF_LD | BPF_B | BPF_ABS
+    (0x45, 0, 1, 0x02),     // BPF_JMP | BPF_JSET | BPF_K
+    (0x06, 0, 0, 0),        // BPF_RET | BPF_K: nothing
+    (0x06, 0, 0, u32::MAX), // BPF_RET | BPF_K: all
+];
 
 /// A queue that can't be accepted from is tried again after this pause, as descriptors may become free, so often,
 /// and then given up.
@@ -86,6 +103,19 @@ impl Sockets {
     /// A worker's socket, for it to duplicate.
     pub(super) fn share(&self, worker: usize) -> Option<Arc<TcpListener>> {
         self.sockets.get(worker).cloned()
+    }
+
+    /// Lets no further connection begin; false where the system can't do that, and some may be reset.
+    pub(super) fn turn_away(&self) -> bool {
+        let filter = NO_SYN.map(|(code, jt, jf, k)| SockFilter::new(code, jt, jf, k));
+        let attached = self
+            .sockets
+            .iter()
+            .try_for_each(|socket| SockRef::from(&**socket).attach_filter(&filter));
+        if let Err(error) = &attached {
+            tracing::debug!(%error, address = %self.address, "connections may be reset as the queue closes");
+        }
+        attached.is_ok()
     }
 
     /// Hands on what the queues hold, with the worker it is for, and closes each. The shares and
@@ -172,6 +202,30 @@ mod tests {
         }
         let refused = TcpStream::connect(address).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn who_is_turned_away_is_not_connected_and_who_waits_is_served() {
+        let sockets = bound();
+        let address = sockets.address();
+        let mut clients: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert!(sockets.turn_away());
+        let soon = Duration::from_millis(200);
+        let late = TcpStream::connect_timeout(&address, soon).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let mut taken = Vec::new();
+        sockets.drain(|_, stream, _| taken.push(stream)).await;
+        assert_eq!(taken.len(), clients.len());
+        for mut stream in taken {
+            stream.write_all(b"hi").unwrap();
+        }
+        for client in &mut clients {
+            client.read_exact(&mut [0; 2]).unwrap();
+        }
+        // Whoever asks again finds the successor.
+        let asking = std::thread::spawn(move || TcpStream::connect_timeout(&address, 10 * soon));
+        let _successor = Sockets::bind(address, 1).unwrap();
+        asking.join().unwrap().unwrap();
     }
 
     #[test]

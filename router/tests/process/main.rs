@@ -10,6 +10,7 @@ mod control_plane;
 mod gone;
 mod grpc;
 mod listeners;
+mod queues;
 mod support;
 
 use std::io::{Read, Write};
@@ -284,25 +285,6 @@ fn a_second_signal_ends_at_once() {
     });
     router.signal("TERM");
     assert_eq!(router.exit_code(), Some(1));
-}
-
-#[test]
-fn accepting_survives_running_out_of_descriptors() {
-    let folder = resources(&[plain("http", 0)]);
-    let router = Router::start_with_files(64, &["--resources", folder.path().to_str().unwrap()]);
-    router.ready();
-    let address = router.address("default/default/http");
-    let crowd: Vec<_> = (0..100).filter_map(|_| connect(address)).collect();
-    std::thread::sleep(Duration::from_millis(500));
-    drop(crowd);
-    eventually("it serves again", || {
-        (get(address, "a", "/")?.1 == "hello").then_some(())
-    });
-    let (_, metrics) = eventually("metrics", || get(router.address("admin"), "a", "/metrics"));
-    assert!(
-        !metrics.contains("routed_accept_errors_total 0\n"),
-        "the limit was met"
-    );
 }
 
 #[test]

@@ -31,17 +31,6 @@ impl Router {
         Router::spawn(Command::new(env!("CARGO_BIN_EXE_routed")), admin, flags)
     }
 
-    /// The same with at most `files` open descriptors.
-    pub(crate) fn start_with_files(files: u32, flags: &[&str]) -> Router {
-        let mut shell = Command::new("sh");
-        shell.args([
-            "-c",
-            &format!("ulimit -n {files}; exec \"$0\" \"$@\""),
-            env!("CARGO_BIN_EXE_routed"),
-        ]);
-        Router::spawn(shell, "127.0.0.1:0", flags)
-    }
-
     fn spawn(mut command: Command, admin: &str, flags: &[&str]) -> Router {
         command
             .args([
@@ -80,8 +69,13 @@ impl Router {
 
     /// Whether a line with this text was logged.
     pub(crate) fn logged(&self, text: &str) -> bool {
+        self.count_logged(text) > 0
+    }
+
+    /// How many lines with this text were logged.
+    pub(crate) fn count_logged(&self, text: &str) -> usize {
         let log = self.log.lock().unwrap();
-        log.iter().any(|line| line.to_string().contains(text))
+        log.iter().filter(|line| line.to_string().contains(text)).count()
     }
 
     /// An admin page: status and body.
