@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Measures routed.
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     /// Measures decisions in this process, and building and changing the index they are made on.
     #[command(after_long_help = INSTRUCTIONS_BY_HAND)]
     Decide(Decide),
+    /// Prints the JSON schema of what `--json` says, whichever the subcommand.
+    Schema,
 }
 
 const INSTRUCTIONS_BY_HAND: &str = "\
@@ -64,7 +67,7 @@ pub(crate) struct Decide {
 }
 
 /// How routes are spread over hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Shape {
     /// One host with all routes, each a path prefix of two or three elements.

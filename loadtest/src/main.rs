@@ -2,8 +2,9 @@
 //!
 //! - [`args`]: what can be typed.
 //! - [`decide`]: `routed-loadtest decide`, the cost of a decision and of the index it is made on, in this process.
-//! - [`alloc`]: the allocator, which counts.
+//! - [`measurement`]: the one JSON shape of all results, and its schema.
 //! - [`machine`]: what a result says about where it was measured.
+//! - [`alloc`]: the allocator, which counts.
 //!
 //! It depends on the snapshot crate alone: what is measured is what the router links, with nothing around it.
 
@@ -11,6 +12,7 @@ mod alloc;
 mod args;
 mod decide;
 mod machine;
+mod measurement;
 
 use clap::Parser;
 
@@ -22,5 +24,6 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Decide(options) => decide::run(&options),
+        Command::Schema => measurement::print_schema(),
     }
 }

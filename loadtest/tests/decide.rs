@@ -33,6 +33,7 @@ fn is_complete(result: &Value) {
     let counted = result["instructions_per_decision"].is_number();
     assert_ne!(counted, result["instructions_reason"].is_string());
     assert!(result["machine"]["cpus"].as_u64() >= Some(1));
+    assert_eq!(result["command"], "decide");
     assert_eq!(result["route_count"], 300);
 }
 

@@ -9,7 +9,7 @@
 mod callgrind;
 mod edit;
 mod perf;
-mod report;
+pub(crate) mod report;
 mod requests;
 mod shape;
 mod timing;
@@ -31,6 +31,7 @@ use self::timing::Percentiles;
 use crate::alloc;
 use crate::args::{Counter, Decide};
 use crate::machine::Machine;
+use crate::measurement::{Measurement, Outcome};
 
 /// Decisions of an untimed loop.
 const UNTIMED: u64 = 100_000;
@@ -47,9 +48,9 @@ pub(crate) fn run(options: &Decide) -> Result<()> {
     if let Some(count) = options.count_loop {
         return count_only(&table, options.seed, count);
     }
-    let report = measure(options, &table, machine)?;
-    report.print(options.json)?;
+    let report = measure(options, &table)?;
     let same = report.rebuild_check != Some(false);
+    Measurement::new(machine, Outcome::Decide(report)).print(options.json)?;
     ensure!(
         same,
         "the edited index decides otherwise than one built from zero"
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Decide) -> Result<()> {
     Ok(())
 }
 
-fn measure(options: &Decide, table: &Table, machine: Machine) -> Result<Report> {
+fn measure(options: &Decide, table: &Table) -> Result<Report> {
     let (index, build_ms, bytes_per_route) = build(table)?;
     let edit = edit::edit(table, &index)?;
     let requests = requests::random(table, options.seed);
@@ -103,7 +104,6 @@ fn measure(options: &Decide, table: &Table, machine: Machine) -> Result<Report> 
         build_ms,
         edit_ms: edit.median_ms,
         rebuild_check,
-        machine,
     })
 }
 

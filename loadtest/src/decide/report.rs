@@ -1,19 +1,22 @@
-//! What `decide` says. The JSON names are a contract: results of different versions are compared by them.
+//! What `decide` says.
 
 use std::io::{self, Write};
 
-use anyhow::Result;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::timing::Percentiles;
 use crate::args::Shape;
-use crate::machine::Machine;
 
-/// One measurement.
-#[derive(Debug, Serialize)]
+/// The cost of a decision, and of the index it is made on.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Decide")]
 pub(crate) struct Report {
+    /// How many routes were asked for.
     pub(crate) routes: u32,
+    /// How they are spread.
     pub(crate) shape: Shape,
+    /// Seed of the requests.
     pub(crate) seed: u64,
     /// Routes as the index counts them.
     pub(crate) route_count: usize,
@@ -29,6 +32,7 @@ pub(crate) struct Report {
     pub(crate) instructions_per_decision: Option<f64>,
     /// Why it could not.
     pub(crate) instructions_reason: Option<String>,
+    /// How often a decision asks for memory.
     pub(crate) allocations_per_decision: f64,
     /// Memory of the index after the snapshot is gone.
     pub(crate) bytes_per_route: f64,
@@ -38,23 +42,11 @@ pub(crate) struct Report {
     pub(crate) edit_ms: f64,
     /// Whether an edited index decided as one built from zero; `null` unless asked.
     pub(crate) rebuild_check: Option<bool>,
-    pub(crate) machine: Machine,
 }
 
 impl Report {
-    /// Writes it to stdout.
-    pub(crate) fn print(&self, json: bool) -> Result<()> {
-        let mut out = io::stdout().lock();
-        if json {
-            serde_json::to_writer(&mut out, self)?;
-            writeln!(out)?;
-        } else {
-            self.table(&mut out)?;
-        }
-        Ok(())
-    }
-
-    fn table(&self, out: &mut impl Write) -> io::Result<()> {
+    /// Writes it for people.
+    pub(crate) fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let mut row = |name: &str, value: String| writeln!(out, "{name:<26}{value:>16}");
         row("routes", self.route_count.to_string())?;
         row("shape", format!("{:?}", self.shape))?;
@@ -89,13 +81,6 @@ impl Report {
         if let Some(reason) = &self.instructions_reason {
             writeln!(out, "instructions not counted: {reason}")?;
         }
-        let machine = &self.machine;
-        let model = machine.model.as_deref().unwrap_or("unknown processor");
-        let load = machine.load_average.map_or(0.0, |load| load[0]);
-        writeln!(
-            out,
-            "{} x {model}, load {load}, {} build",
-            machine.cpus, machine.profile
-        )
+        Ok(())
     }
 }

@@ -9,17 +9,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Longest time told apart, in nanoseconds.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 /// Percentiles of what was timed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Percentiles {
+    /// Half of the decisions took at most this.
     pub(crate) p50_ns: u64,
+    /// 99 % took at most this.
     pub(crate) p99_ns: u64,
+    /// 99.9 % took at most this.
     pub(crate) p999_ns: u64,
+    /// The longest.
     pub(crate) max_ns: u64,
     /// How many decisions were timed.
     pub(crate) decisions: u64,
