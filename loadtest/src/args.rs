@@ -1,4 +1,9 @@
 //! What can be typed.
+//!
+//! [`upstream`]: a subcommand's own flags. [`units`]: values with a unit.
+
+pub(crate) mod units;
+pub(crate) mod upstream;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use schemars::JsonSchema;
@@ -17,9 +22,18 @@ pub(crate) enum Command {
     /// Measures decisions in this process, and building and changing the index they are made on.
     #[command(after_long_help = INSTRUCTIONS_BY_HAND)]
     Decide(Decide),
+    /// Answers requests: a fast backend that fails and stalls as it is told.
+    #[command(after_long_help = QUERY)]
+    Upstream(upstream::Upstream),
     /// Prints the JSON schema of what `--json` says, whichever the subcommand.
     Schema,
 }
+
+const QUERY: &str = "\
+Any method and path is answered, HTTP/1.1 and HTTP/2 on the same port. A request's query overrides the flags:
+  /?status=404&size=100000&delay=20ms&fail=0.5&fail-with=reset
+fail-with is one of status (503), reset, truncate, hang. A request's body is read before it is answered, and counted in
+the header x-received-bytes. A WebSocket handshake is taken on any path, and each message comes back as it is.";
 
 const INSTRUCTIONS_BY_HAND: &str = "\
 Instructions by hand: run twice with two counts and divide the difference,
@@ -38,7 +52,7 @@ pub(crate) struct Decide {
     pub(crate) shape: Shape,
 
     /// How long decisions are timed.
-    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 5.0, value_parser = units::seconds)]
     pub(crate) seconds: f64,
 
     /// Seed of the random requests: equal seeds give equal requests.
@@ -85,11 +99,4 @@ pub(crate) enum Counter {
     Valgrind,
     /// Not at all.
     None,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 3600.0 => Ok(seconds),
-        _ => Err("a number of seconds above 0, at most 3600".to_owned()),
-    }
 }
