@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::header::{HOST, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, Response, Version};
 use routed_snapshot::request::Refusal;
 use tokio::time::timeout;
@@ -157,6 +157,11 @@ async fn once(
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = head.target.parse().map_err(|_| SendError::Invalid)?;
     *request.headers_mut() = head.headers.clone();
+    if !request.body().is_empty() && !head.headers.contains_key(CONTENT_LENGTH) {
+        // hyper drops a body of unknown length, of GET and HEAD, unless it is said how it is framed.
+        let chunked = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+    }
     if head.host_of_endpoint {
         let host = rewrite::endpoint_host(key.address, key.tls.is_some());
         let host = HeaderValue::from_str(&host).map_err(|_| SendError::Invalid)?;

@@ -118,7 +118,13 @@ pub struct Watched<IO> {
     io: IO,
     read_ahead: Vec<u8>,
     activity: Arc<Activity>,
+    /// Bytes read since the reader last had to wait.
+    at_once: usize,
 }
+
+/// Bytes that a connection may read before others of its worker have their turn. A codec goes on for as long as its
+/// stream has bytes; of frames that cost the sender nothing (PING, SETTINGS) a kernel's buffer holds 100,000.
+const TURN_BYTES: usize = 64 << 10;
 
 /// The connection preface of HTTP/2 up to its first blank line (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
@@ -130,6 +136,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Watched<IO> {
             io,
             read_ahead: Vec::new(),
             activity,
+            at_once: 0,
         }
     }
 
@@ -158,9 +165,20 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Watched<IO> {
             this.read_ahead.drain(..length);
             return Poll::Ready(Ok(()));
         }
+        if this.at_once >= TURN_BYTES {
+            this.at_once = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
-        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
+        let polled = Pin::new(&mut this.io).poll_read(cx, buf);
+        if polled.is_pending() {
+            this.at_once = 0;
+        }
+        ready!(polled)?;
+        let read = buf.filled().len() - before;
+        this.at_once += read;
+        if read > 0 {
             this.activity.received();
         }
         Poll::Ready(Ok(()))
@@ -190,5 +208,50 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Watched<IO> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail
+mod tests {
+    use super::*;
+
+    /// A client that sends without end.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            buf.put_slice(&vec![0; buf.remaining()]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_client_that_always_has_more_leaves_others_their_turn() {
+        let mut stream = Watched {
+            io: Endless,
+            read_ahead: Vec::new(),
+            activity: Activity::new(),
+            at_once: 0,
+        };
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut space = [0; 1000];
+        for _turn in 0..3 {
+            let mut read = 0;
+            loop {
+                let mut buf = ReadBuf::new(&mut space);
+                match Pin::new(&mut stream).poll_read(&mut cx, &mut buf) {
+                    Poll::Ready(result) => result.unwrap(),
+                    Poll::Pending => break,
+                }
+                read += buf.filled().len();
+                assert!(read < TURN_BYTES + 1000);
+            }
+            assert!(read >= TURN_BYTES);
+        }
     }
 }

@@ -72,6 +72,7 @@ where
                     Err(_) => return,
                 },
                 _ = activity.overdue(head, head) => {
+                    worker.shared.stats.head_timeout();
                     let _ = io.write_all(REQUEST_TIMEOUT).await;
                     return;
                 }

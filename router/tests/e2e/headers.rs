@@ -267,3 +267,44 @@ fn spellings_with_underscores_do_not_smuggle_forwarding_headers() {
         );
     }
 }
+
+/// RFC 9110 §9.3.1: some servers give the body of a GET a meaning.
+#[test]
+fn a_body_of_unknown_length_reaches_the_backend_whatever_the_method() {
+    let a = Stub::start("a");
+    let folder = Folder::new(&[
+        profile(),
+        backend("a", &[a.address()]),
+        simple_route("r", &[], "PathPrefix", "/", "a"),
+    ]);
+    let router = Router::over(&folder);
+    for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST", "QUERY"] {
+        let request = format!(
+            "{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+             3\r\nabc\r\n0\r\n\r\n"
+        );
+        exchange(router.http(), request);
+        let seen = a.take_one();
+        assert_eq!(String::from_utf8_lossy(&seen.body), "abc", "{method}");
+        assert_eq!(seen.all("transfer-encoding"), ["chunked"], "{method}");
+        assert_eq!(seen.one("content-length"), None, "{method}");
+    }
+    for method in ["GET", "POST"] {
+        let request = format!(
+            "{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"
+        );
+        exchange(router.http(), request);
+        let seen = a.take_one();
+        assert_eq!(String::from_utf8_lossy(&seen.body), "abc", "{method}");
+        assert_eq!(seen.all("transfer-encoding"), Vec::<&str>::new(), "{method}");
+    }
+    exchange(
+        router.http(),
+        "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
+    );
+    assert_eq!(
+        a.take_one().all("transfer-encoding"),
+        Vec::<&str>::new(),
+        "no body, no framing"
+    );
+}
