@@ -278,7 +278,7 @@ fn a_body_of_unknown_length_reaches_the_backend_whatever_the_method() {
         simple_route("r", &[], "PathPrefix", "/", "a"),
     ]);
     let router = Router::over(&folder);
-    for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST", "QUERY"] {
+    for method in ["GET", "DELETE", "OPTIONS", "POST", "QUERY"] {
         let request = format!(
             "{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
              3\r\nabc\r\n0\r\n\r\n"
