@@ -81,6 +81,10 @@ pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) table: Table,
 
+    /// The profile that the router runs; without it the listeners of all profiles are considered
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "admin")]
+    pub(crate) profile: Option<String>,
+
     /// The listener the request arrives at, by its name or as namespace/profile/listener; needed where several would do
     #[arg(long)]
     pub(crate) listener: Option<String>,

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use routed_snapshot::ir::Profile;
 use routed_snapshot::{Hash, Index};
 use routed_sources::live::Live;
 
@@ -66,14 +65,9 @@ impl Shared {
     /// The full names of the listeners that a table has this process run. (The table's own numbering goes on knowing
     /// those that are no more.)
     fn listeners(&self, index: &Index) -> HashSet<String> {
-        let full = |profile: &Profile| {
-            let names = profile.listeners.keys();
-            names.map(|name| format!("{}/{name}", self.profile)).collect()
-        };
-        match index.profile(&self.profile) {
-            Some(profile) => full(profile),
-            None => full(&Profile::built_in()),
-        }
+        let profile = index.profile_run(&self.profile);
+        let names = profile.listeners.keys();
+        names.map(|name| format!("{}/{name}", self.profile)).collect()
     }
 
     /// Drops the state of what the published index no longer has. Called after each swap, off the request path.

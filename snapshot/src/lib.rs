@@ -40,7 +40,7 @@ pub mod request;
 pub mod snapshot;
 
 pub use decision::{Decision, Outcome, decide};
-pub use explain::{explain, explain_typed};
+pub use explain::{Question, explain};
 pub use facts::{Availability, Facts, Header};
 pub use index::Index;
 pub use matching::pattern::{PatternError, check_pattern};

@@ -5,13 +5,13 @@
 use http::StatusCode;
 use routed_snapshot::explain::Explanation;
 use routed_snapshot::request::{Typed, typed};
-use routed_snapshot::{Availability, explain_typed, ir};
+use routed_snapshot::{Availability, Question};
 
 use super::Admin;
 
 /// What was asked.
 #[derive(Debug, Default)]
-struct Question {
+struct Asked {
     method: Option<String>,
     url: Option<String>,
     listener: Option<String>,
@@ -23,59 +23,47 @@ type Refused = (StatusCode, String);
 
 /// Explains.
 pub(super) fn explain(admin: &Admin, query: &str) -> Result<Explanation, Refused> {
-    let question = Question::read(query)?;
+    let asked = Asked::read(query)?;
     let index = admin
         .shared
         .live
         .load_full()
         .ok_or((StatusCode::SERVICE_UNAVAILABLE, "no snapshot yet".to_owned()))?;
-    let url = question
+    let url = asked
         .url
         .as_deref()
         .ok_or_else(|| bad("url is needed, for instance url=http://shop.example.com/cart"))?;
-    let method = question.method.as_deref().unwrap_or("GET");
-    let typed = Typed::new(method, url, question.headers).map_err(|why| bad(&why.to_string()))?;
-    let draw = match &question.draw {
+    let method = asked.method.as_deref().unwrap_or("GET");
+    let typed = Typed::new(method, url, asked.headers).map_err(|why| bad(&why.to_string()))?;
+    let draw = match &asked.draw {
         Some(draw) => draw.parse().map_err(|_| bad("draw is a number"))?,
         None => 0,
     };
-    let name = &admin.shared.profile;
-    let built_in;
-    let profile = match index.profile(name) {
-        Some(profile) => profile,
-        None => {
-            built_in = ir::Profile::built_in();
-            &built_in
-        }
-    };
-    let own = profile.listeners.iter();
-    let own = own.map(|(listener, settings)| (format!("{name}/{listener}"), settings));
-    let listener = typed
-        .listener(own, question.listener.as_deref())
-        .map_err(|why| bad(&why.to_string()))?;
-    Ok(explain_typed(
-        &index,
-        &listener,
-        &typed,
+    let question = Question {
+        typed: &typed,
+        profile: Some(&admin.shared.profile),
+        listener: asked.listener.as_deref(),
         draw,
-        &Availability::default(),
-    ))
+    };
+    question
+        .answer(&index, &Availability::default())
+        .map_err(|why| bad(&why.to_string()))
 }
 
-impl Question {
-    fn read(query: &str) -> Result<Question, Refused> {
-        let mut question = Question::default();
+impl Asked {
+    fn read(query: &str) -> Result<Asked, Refused> {
+        let mut asked = Asked::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = decode(value).ok_or_else(|| bad("bad percent-encoding"))?;
             match key {
-                "method" => question.method = Some(value),
-                "url" => question.url = Some(value),
-                "listener" => question.listener = Some(value),
-                "draw" => question.draw = Some(value),
+                "method" => asked.method = Some(value),
+                "url" => asked.url = Some(value),
+                "listener" => asked.listener = Some(value),
+                "draw" => asked.draw = Some(value),
                 "header" => {
                     let line = typed::header(&value).map_err(|why| bad(&why.to_string()))?;
-                    question.headers.push(line);
+                    asked.headers.push(line);
                 }
                 _ => {
                     return Err(bad(
@@ -84,7 +72,7 @@ impl Question {
                 }
             }
         }
-        Ok(question)
+        Ok(asked)
     }
 }
 

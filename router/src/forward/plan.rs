@@ -80,14 +80,7 @@ pub fn plan(exchange: &Exchange, parts: request::Parts, no_body: bool, record: &
     let Some(index) = live.as_ref() else {
         return plan;
     };
-    let built_in;
-    let profile = match index.profile(&exchange.connection.listener.profile) {
-        Some(profile) => profile,
-        None => {
-            built_in = Profile::built_in();
-            &built_in
-        }
-    };
+    let profile = index.profile_run(&exchange.connection.listener.profile);
     record.snapshot = Some(index.hash());
     if profile.access_log.enabled {
         record.log(profile.access_log.format);
@@ -97,7 +90,7 @@ pub fn plan(exchange: &Exchange, parts: request::Parts, no_body: bool, record: &
     let planner = Planner {
         exchange,
         index,
-        profile,
+        profile: &profile,
         no_body,
     };
     plan.outcome = planner

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use routed_snapshot::request::{Typed, typed};
-use routed_snapshot::{Availability, Index, explain_typed};
+use routed_snapshot::{Availability, Index, Question};
 use serde_json::{Value, json};
 
 use crate::harness::{Folder, H2, Launch, Router, exchange, get, profile, profile_with, route};
@@ -108,7 +108,13 @@ fn verdicts(router: &Router, index: &Index, case: &Case) -> [(String, Option<Str
     assert_eq!(live.status, 200, "{}", live.text());
     let live = live.json();
     let typed = Typed::new(method, &url, headers).unwrap();
-    let offline = explain_typed(index, "default/default/http", &typed, 0, &Availability::default());
+    let question = Question {
+        typed: &typed,
+        profile: None,
+        listener: None,
+        draw: 0,
+    };
+    let offline = question.answer(index, &Availability::default()).unwrap();
     let offline = serde_json::to_value(offline).unwrap();
     assert_eq!(live, offline, "{method} {host} {target}");
     let refused = offline["outcome"]["type"] == "Refused";

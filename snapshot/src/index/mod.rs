@@ -25,6 +25,7 @@ mod ranges;
 mod routes;
 mod rules;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::ir;
@@ -81,6 +82,19 @@ impl Index {
     /// A profile by `namespace/name`.
     pub fn profile(&self, name: &str) -> Option<&ir::Profile> {
         self.profiles.profiles.get(name)
+    }
+
+    /// The profile that a router of this name runs: the built-in one where the snapshot has none.
+    pub fn profile_run(&self, name: &str) -> Cow<'_, ir::Profile> {
+        match self.profile(name) {
+            Some(profile) => Cow::Borrowed(profile),
+            None => Cow::Owned(ir::Profile::built_in()),
+        }
+    }
+
+    /// The names of all profiles, `namespace/name`.
+    pub fn profile_names(&self) -> impl Iterator<Item = &str> {
+        self.profiles.profiles.keys().map(String::as_str)
     }
 
     /// A listener's number by `namespace/profile/listener`, where a profile has it or a host table names it.

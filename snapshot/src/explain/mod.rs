@@ -2,16 +2,21 @@
 //!
 //! The recorder looks at every match of the tables that may serve the request, also at those that the search passes
 //! over, and says of each why it lost. It looks at most at [`MAX_CANDIDATES`]; the rest is counted.
+//!
+//! - [`question`]: a request as it is typed, and where it arrives.
+
+pub mod question;
 
 use serde::Serialize;
 
 use crate::decision::{Decision, Outcome, Recorder, TableState, decide_recorded, share};
 use crate::facts::{Availability, Facts};
 use crate::index::{HostTable, Index, RouteTable, RuleAction, RuleEntry};
-use crate::ir::Profile;
 use crate::matching::path::PathCondition;
 use crate::matching::{Difference, Match};
-use crate::request::{Refusal, Typed};
+use crate::request::Refusal;
+
+pub use question::Question;
 
 /// Most candidates that are listed. The one taken is listed wherever it stands.
 pub const MAX_CANDIDATES: usize = 1_000;
@@ -124,55 +129,6 @@ pub fn explain(index: &Index, facts: &Facts<'_>, draw: u64, availability: &Avail
         more_candidates: record.more,
         outcome: explain_outcome(index, &decision, draw, availability),
     }
-}
-
-/// Explains a request as it was typed, on a listener by its full name: it is accepted or refused as the listener's
-/// profile says, then decided.
-pub fn explain_typed(
-    index: &Index,
-    listener: &str,
-    typed: &Typed,
-    draw: u64,
-    availability: &Availability<'_>,
-) -> Explanation {
-    let unmatched = |host: String, path: String, outcome: ExplainedOutcome| Explanation {
-        snapshot: index.hash().to_string(),
-        listener: listener.to_owned(),
-        host,
-        path,
-        candidates: Vec::new(),
-        more_candidates: 0,
-        outcome,
-    };
-    let built_in;
-    let profile = match listener
-        .rsplit_once('/')
-        .and_then(|(name, _)| index.profile(name))
-    {
-        Some(profile) => profile,
-        None => {
-            built_in = Profile::built_in();
-            &built_in
-        }
-    };
-    let target = match typed.accepted(profile) {
-        Ok(target) => target,
-        Err(refusal) => return unmatched(typed.authority.clone(), typed.path.clone(), refused(refusal)),
-    };
-    let Some(id) = index.listener(listener) else {
-        return unmatched(target.host.name, target.path, not_found());
-    };
-    let lines = typed.lines();
-    let facts = Facts {
-        listener: id,
-        https: typed.https,
-        method: &typed.method,
-        host: &target.host.name,
-        path: &target.path,
-        query: target.query.as_deref(),
-        headers: &lines,
-    };
-    explain(index, &facts, draw, availability)
 }
 
 fn refused(refusal: Refusal) -> ExplainedOutcome {
