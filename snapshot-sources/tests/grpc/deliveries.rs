@@ -385,7 +385,7 @@ fn another_cluster_is_refused_until_the_position_is_reset() {
         [false, false],
         "after the reset a router holds no position"
     );
-    assert_eq!(running.status().position, Some(position("d", 1)));
+    running.until("its position", |status| status.position == Some(position("d", 1)));
     server.set(&at("2", 10));
     running.until("the refusal of the first", |status| status.refusals == 2);
     assert!(running.serves(&foreign));
