@@ -24,15 +24,10 @@ fn detailed(path: &str, value: ValueMatch) -> HttpMatch {
 }
 
 fn index() -> Index {
-    let exact = (0..1000).map(|n| path_match(PathMatch::Exact(format!("/exact/{n}").into()), "A"));
+    let exact = (0..1000).map(|n| path_match(PathMatch::Exact(format!("/exact/{n}")), "A"));
     let prefixes = (0..1000).map(|n| prefix(&format!("/team-{}/app-{n}", n % 50), "A"));
     let expressions = (0..20)
-        .map(|n| {
-            path_match(
-                PathMatch::RegularExpression(format!("/r{n}/[a-z]+(/x)*").into()),
-                "A",
-            )
-        })
+        .map(|n| path_match(PathMatch::RegularExpression(format!("/r{n}/[a-z]+(/x)*")), "A"))
         .collect();
     let tables = vec![
         table("paths.example.com", exact.chain(prefixes).collect()),
