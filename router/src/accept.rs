@@ -83,15 +83,6 @@ impl Intake {
         }
     }
 
-    /// Counts a failure, and says that there are some.
-    fn failed(&self, error: &io::Error) {
-        self.stats.accept_errors.add(1);
-        if let Some(more) = self.stats.accept_log.pass() {
-            let listener = &self.target.load().context.name;
-            tracing::warn!(%error, listener, more, "accept failed; going on");
-        }
-    }
-
     fn begin(&self, stream: TcpStream, peer: SocketAddr, worker: &Rc<Worker>) {
         let (target, stats) = (self.target.load_full(), self.stats.clone());
         begin(stream, peer, target, worker.clone(), stats, self.open.enter());
@@ -154,7 +145,9 @@ pub(crate) async fn run(accepting: Rc<Accepting>, worker: Rc<Worker>, mut stop: 
                 intake.begin(stream, peer, &worker);
             }
             Err(error) => {
-                intake.failed(&error);
+                intake
+                    .stats
+                    .accept_failed(&error, &intake.target.load().context.name);
                 tokio::select! {
                     _ = stop.changed() => return,
                     () = tokio::time::sleep(pause.next()) => {}

@@ -1,5 +1,6 @@
 //! Counters of the process side: what happens before a request exists.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,17 +26,27 @@ pub(crate) struct ProcessStats {
     /// `accept` failed.
     pub(crate) accept_errors: Counter,
     /// What is said of that.
-    pub(crate) accept_log: Throttle,
+    accept_log: Throttle,
     /// TLS handshakes that did not end in a connection.
     pub(crate) handshakes_failed: Counter,
     /// Listeners that could not be bound, each attempt.
     pub(crate) bind_errors: Counter,
 }
 
+impl ProcessStats {
+    /// Counts a failure to accept, and says that there are some.
+    pub(crate) fn accept_failed(&self, error: &io::Error, listener: &str) {
+        self.accept_errors.add(1);
+        if let Some(more) = self.accept_log.pass() {
+            tracing::warn!(%error, listener, more, "accept failed; going on");
+        }
+    }
+}
+
 /// Lets through one message per [`Throttle::INTERVAL`], whoever asks: under a flood of failures a log says that they
 /// happen, the counter how many.
 #[derive(Debug)]
-pub(crate) struct Throttle {
+struct Throttle {
     begun: Instant,
     /// In milliseconds since `begun`; 0: nothing was let through yet.
     next: AtomicU64,
@@ -44,10 +55,10 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     /// Shortest time between two messages.
-    pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
+    const INTERVAL: Duration = Duration::from_secs(10);
 
     /// Whether this message may pass; then, how many were held back since the last one that did.
-    pub(crate) fn pass(&self) -> Option<u64> {
+    fn pass(&self) -> Option<u64> {
         self.pass_at(self.begun.elapsed())
     }
 

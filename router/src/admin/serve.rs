@@ -85,10 +85,7 @@ where
     let stream = match accepted {
         Ok(stream) => stream,
         Err(error) => {
-            admin.stats.accept_errors.add(1);
-            if let Some(more) = admin.stats.accept_log.pass() {
-                tracing::warn!(%error, listener = "admin", more, "accept failed; going on");
-            }
+            admin.stats.accept_failed(&error, "admin");
             return tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     };

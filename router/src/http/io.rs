@@ -123,7 +123,7 @@ pub struct Watched<IO> {
 }
 
 /// Bytes that a connection may read before others of its worker have their turn. A codec goes on for as long as its
-/// stream has bytes; of frames that cost the sender nothing (PING, SETTINGS) a kernel's buffer holds 100,000.
+/// stream has bytes, and a flood of frames that cost the sender nothing (PING, SETTINGS) always has.
 const TURN_BYTES: usize = 64 << 10;
 
 /// The connection preface of HTTP/2 up to its first blank line (RFC 9113 §3.4).
