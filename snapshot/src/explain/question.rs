@@ -71,11 +71,8 @@ impl Question<'_> {
 
     /// The full name of the listener.
     fn listener(&self, index: &Index) -> Result<String, NoListener> {
-        let profiles: Vec<_> = self.profiles(index).into_iter().collect();
-        let profiles: Vec<_> = profiles
-            .iter()
-            .map(|name| (*name, index.profile_run(name)))
-            .collect();
+        let names = self.profiles(index).into_iter();
+        let profiles: Vec<_> = names.map(|name| (name, index.profile_run(name))).collect();
         let listeners = profiles.iter().flat_map(|(name, profile)| {
             let own = profile.listeners.iter();
             own.map(move |(listener, settings)| (format!("{name}/{listener}"), settings))
