@@ -6,6 +6,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+#[path = "../../../snapshot-sources/tests/common/skips.rs"]
+mod skips;
+
+pub use skips::skipped;
+
 /// The program with these arguments.
 pub fn tool(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_routed-loadtest"));
@@ -27,18 +32,6 @@ pub fn run(program: &str, arguments: &[&str]) -> Option<Output> {
             None
         }
         Err(error) => panic!("{program}: {error}"),
-    }
-}
-
-/// Says loudly that a test can't run here, and counts it in the file `$ROUTED_SKIPS`.
-pub fn skipped(what: &str) {
-    eprintln!("SKIPPED: {what}");
-    if let Some(file) = std::env::var_os("ROUTED_SKIPS") {
-        use std::io::Write;
-        let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-        if let Ok(mut file) = opened {
-            let _ = writeln!(file, "{what}");
-        }
     }
 }
 

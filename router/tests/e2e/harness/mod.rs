@@ -8,6 +8,8 @@ mod backend;
 mod client;
 mod folder;
 mod router;
+#[path = "../../../../snapshot-sources/tests/common/skips.rs"]
+mod skips;
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ pub use folder::{
     Folder, backend, backend_spec, compile, object, profile, profile_with, route, simple_route,
 };
 pub use router::{Launch, Router, Usage};
+pub use skips::skipped;
 
 /// How long a condition may take on a machine that is busy with other work.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -58,16 +61,4 @@ pub fn wait_for<T>(what: &str, mut value: impl FnMut() -> Option<T>) -> T {
 /// True where the long form of the tests was asked for.
 pub fn full() -> bool {
     std::env::var_os("ROUTED_FULL").is_some_and(|value| value == "1")
-}
-
-/// Says loudly that a test can't run here, and counts it in the file `$ROUTED_SKIPS`.
-pub fn skipped(what: &str) {
-    eprintln!("SKIPPED: {what}");
-    if let Some(file) = std::env::var_os("ROUTED_SKIPS") {
-        use std::io::Write;
-        let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-        if let Ok(mut file) = opened {
-            let _ = writeln!(file, "{what}");
-        }
-    }
 }
